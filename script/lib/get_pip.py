@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ansible-test runs in place of the get-pip.py that it would download: uv puts the wanted pip in.
+
+script/lib/stages.sh fills in the two words in capitals: ansible-test hands no environment down.
+"""
+
+import os
+import subprocess
+import sys
+
+UV = "@UV@"
+INDEX = "@INDEX@"
+
+packages = [word for word in sys.argv[1:] if not word.startswith("-")]
+command = [UV, "pip", "install", "-q", "--system-certs", "--default-index", INDEX, "-p", sys.executable]
+sys.exit(subprocess.call(command + packages, env={**os.environ, "UV_LINK_MODE": "copy"}))
