@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Process 1 of the make-believe node: mounts, network, then reaps until told to stop. Started by `lab up` inside
+# new mount, uts, net, pid, ipc and cgroup namespaces, so nothing here reaches the machine, and all of it is gone
+# when this process is.
+# Given: LAB (state), LAB_CACHE, LAB_CGROUP (v2|hybrid), LAB_NET (198.51.100)
+set -eu
+umask 022
+mount -t proc -o nosuid,nodev,noexec proc /proc
+mount -t sysfs -o nosuid,nodev,noexec sysfs /sys
+
+# The cache may lie below a folder that is covered further down (/root, /var, ...): keep a way to it first.
+mkdir -p "$LAB/cache"
+mount --bind "$LAB_CACHE" "$LAB/cache"
+
+# Control groups, rooted at the node's own group by the cgroup namespace.
+if [ "$LAB_CGROUP" = v2 ]; then
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup
+    # A v2 controller can be passed on only while no process sits in the top group. LXC takes the name init.scope
+    # out of its paths, so containers are /lxc/VMID as on Proxmox.
+    mkdir -p /sys/fs/cgroup/init.scope
+    echo 1 > /sys/fs/cgroup/init.scope/cgroup.procs
+else
+    mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
+    while IFS=: read -r number controllers _; do
+        case $number:$controllers in
+            0:)       folder=unified                  type=cgroup2 options=rw ;;
+            *:name=*) folder=${controllers#name=}     type=cgroup  options=none,$controllers ;;
+            *)        folder=$controllers             type=cgroup  options=$controllers ;;
+        esac
+        mkdir -p "/sys/fs/cgroup/$folder"
+        mount -t "$type" -o "$options" "$type" "/sys/fs/cgroup/$folder"
+    done < /proc/self/cgroup
+fi
+
+# The machine's own files, copy-on-write: what a role changes on "the node" stays in $LAB/upper.
+for folder in etc usr var opt srv home dev; do
+    [ -d "/$folder" ] && [ ! -L "/$folder" ] || continue
+    mkdir -p "$LAB/upper/$folder" "$LAB/work/$folder"
+    chmod --reference="/$folder" "$LAB/upper/$folder"
+    mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$LAB/upper/$folder,workdir=$LAB/work/$folder" "/$folder"
+done
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts /dev/pts
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t tmpfs -o mode=755 tmpfs /run
+# Not the machine's /root: its .bashrc may be slow (bash reads it for every ssh command), and the rest is private.
+mount -t tmpfs -o mode=700 tmpfs /root
+cp -a /etc/skel/. /root/
+mkdir -p /run/lock/lxc /run/sshd /run/lxc /etc/pve/lxc /var/lib/lxc /var/lib/pct-standin/images \
+    /var/lib/pct-standin/templates /var/log/lxc /srv/wheelhouse /srv/llmhost
+[ -e /var/run ] || ln -s /run /var/run
+mount --bind "$LAB/lxc" /var/lib/lxc
+mount --bind "$LAB/images" /var/lib/pct-standin/images
+mount --bind "$LAB/cache/templates" /var/lib/pct-standin/templates
+mount --bind "$LAB/cache/wheelhouse" /srv/wheelhouse
+mount --bind "$LAB/cache/data" /srv/llmhost
+# pct ships without a first line, for the checks of a collection allow none that fits: -I -S start in 10 ms, not 30
+{ echo '#!/usr/bin/python3 -IS'; cat "$LAB/node/pct.py"; } > /usr/sbin/pct
+chmod 755 /usr/sbin/pct
+echo root:100000:65536 > /etc/subuid
+echo root:100000:65536 > /etc/subgid
+hostname pve1
+echo pve1 > /etc/hostname
+printf '127.0.0.1 localhost\n%s.1 pve1.example.test pve1\n' "$LAB_NET" > /etc/hosts
+ip link set lo up
+ip link add vmbr0 type bridge
+ip addr add "$LAB_NET.1/24" dev vmbr0
+ip link set vmbr0 up
+trap 'exit 0' TERM INT
+: > "$LAB/ready"
+while :; do
+    sleep 3600 &
+    wait $! || true
+done
