@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Private to this collection: may change in any release.
+"""The options of SGLang 0.4.6.post5 (145). Written by script/options-table: change that, not this."""
+
+from __future__ import annotations
+
+VERSION = "0.4.6.post5"
+TABLE = r"""
+--allow-auto-truncate {"type": "bool", "default": false, "action": "store_true"}
+--api-key
+--attention-backend {"choices": ["aiter", "flashinfer", "triton", "torch_native", "fa3", "flashmla", "cutlass_mla"]}
+--base-gpu-id {"type": "int", "default": 0}
+--bucket-e2e-request-latency {"type": "float", "nargs": "+"}
+--bucket-inter-token-latency {"type": "float", "nargs": "+"}
+--bucket-time-to-first-token {"type": "float", "nargs": "+"}
+--chat-template
+--chunked-prefill-size {"type": "int"}
+--collect-tokens-histogram {"type": "bool", "default": false, "action": "store_true"}
+--completion-template
+--constrained-json-whitespace-pattern
+--context-length {"type": "int"}
+--cpu-offload-gb {"type": "int", "default": 0}
+--cuda-graph-bs {"type": "int", "nargs": "+"}
+--cuda-graph-max-bs {"type": "int"}
+--data-parallel-size {"aliases": ["--dp-size"], "type": "int", "default": 1}
+--debug-tensor-dump-inject {"default": false}
+--debug-tensor-dump-input-file
+--debug-tensor-dump-output-folder
+--decode-log-interval {"type": "int", "default": 40}
+--deepep-config
+--deepep-mode {"choices": ["normal", "low_latency", "auto"], "default": "auto"}
+--delete-ckpt-after-loading {"type": "bool", "default": false, "action": "store_true"}
+--device
+--disable-chunked-prefix-cache {"type": "bool", "default": false, "action": "store_true"}
+--disable-cuda-graph {"type": "bool", "default": false, "action": "store_true"}
+--disable-cuda-graph-padding {"type": "bool", "default": false, "action": "store_true"}
+--disable-custom-all-reduce {"type": "bool", "default": false, "action": "store_true"}
+--disable-fast-image-processor {"type": "bool", "default": false, "action": "store_true"}
+--disable-outlines-disk-cache {"type": "bool", "default": false, "action": "store_true"}
+--disable-overlap-schedule {"type": "bool", "default": false, "action": "store_true"}
+--disable-radix-cache {"type": "bool", "default": false, "action": "store_true"}
+--disaggregation-bootstrap-port {"type": "int", "default": 8998}
+--disaggregation-ib-device
+--disaggregation-mode {"choices": ["null", "prefill", "decode"], "default": "null"}
+--disaggregation-transfer-backend {"choices": ["mooncake", "nixl"], "default": "mooncake"}
+--dist-init-addr {"aliases": ["--nccl-init-addr"]}
+--dist-timeout {"type": "int"}
+--download-dir
+--ds-channel-config-path
+--ds-heavy-channel-num {"type": "int", "default": 32}
+--ds-heavy-channel-type {"default": "qk"}
+--ds-heavy-token-num {"type": "int", "default": 256}
+--ds-sparse-decode-threshold {"type": "int", "default": 4096}
+--dtype {"choices": ["auto", "half", "float16", "bfloat16", "float", "float32"], "default": "auto"}
+--enable-cache-report {"type": "bool", "default": false, "action": "store_true"}
+--enable-custom-logit-processor {"type": "bool", "default": false, "action": "store_true"}
+--enable-deepep-moe {"type": "bool", "default": false, "action": "store_true"}
+--enable-double-sparsity {"type": "bool", "default": false, "action": "store_true"}
+--enable-dp-attention {"type": "bool", "default": false, "action": "store_true"}
+--enable-dp-lm-head {"type": "bool", "default": false, "action": "store_true"}
+--enable-ep-moe {"type": "bool", "default": false, "action": "store_true"}
+--enable-eplb {"type": "bool", "default": false, "action": "store_true"}
+--enable-expert-distribution-metrics {"type": "bool", "default": false, "action": "store_true"}
+--enable-flashinfer-mla {"action": "DeprecatedAction", "deprecated": true, "removed": true}
+--enable-flashmla {"action": "DeprecatedAction", "deprecated": true, "removed": true}
+--enable-hierarchical-cache {"type": "bool", "default": false, "action": "store_true"}
+--enable-memory-saver {"type": "bool", "default": false, "action": "store_true"}
+--enable-metrics {"type": "bool", "default": false, "action": "store_true"}
+--enable-mixed-chunk {"type": "bool", "default": false, "action": "store_true"}
+--enable-multimodal {"type": "bool", "action": "store_true"}
+--enable-nan-detection {"type": "bool", "default": false, "action": "store_true"}
+--enable-nccl-nvls {"type": "bool", "default": false, "action": "store_true"}
+--enable-p2p-check {"type": "bool", "default": false, "action": "store_true"}
+--enable-request-time-stats-logging {"type": "bool", "default": false, "action": "store_true"}
+--enable-tokenizer-batch-encode {"type": "bool", "default": false, "action": "store_true"}
+--enable-torch-compile {"type": "bool", "default": false, "action": "store_true"}
+--ep-dispatch-algorithm
+--ep-num-redundant-experts {"type": "int", "default": 0}
+--eplb-rebalance-num-iterations {"type": "int", "default": 1000}
+--expert-distribution-recorder-buffer-size {"type": "int"}
+--expert-distribution-recorder-mode
+--expert-parallel-size {"aliases": ["--ep-size"], "type": "int", "default": 1}
+--file-storage-path {"default": "sglang_storage"}
+--flashinfer-mla-disable-ragged {"type": "bool", "default": false, "action": "store_true"}
+--gpu-id-step {"type": "int", "default": 1}
+--grammar-backend {"choices": ["xgrammar", "outlines", "llguidance", "none"]}
+--hicache-ratio {"type": "float", "default": 2.0}
+--hicache-size {"type": "int", "default": 0}
+--hicache-write-policy {"choices": ["write_back", "write_through", "write_through_selective"], "default":
+    "write_through_selective"}
+--host {"default": "127.0.0.1"}
+--init-expert-location {"default": "trivial"}
+--is-embedding {"type": "bool", "default": false, "action": "store_true"}
+--json-model-override-args {"default": "{}"}
+--kv-cache-dtype {"choices": ["auto", "fp8_e5m2", "fp8_e4m3"], "default": "auto"}
+--kv-events-config
+--load-balance-method {"choices": ["round_robin", "shortest_queue"], "default": "round_robin"}
+--load-format {"choices": ["auto", "pt", "safetensors", "npcache", "dummy", "sharded_state", "gguf", "bitsandbytes",
+    "layered", "remote"], "default": "auto"}
+--log-level {"default": "info"}
+--log-level-http
+--log-requests {"type": "bool", "default": false, "action": "store_true"}
+--log-requests-level {"type": "int", "choices": [0, 1, 2], "default": 0}
+--lora-backend {"default": "triton"}
+--lora-paths {"nargs": "*", "action": "LoRAPathAction"}
+--max-loras-per-batch {"type": "int", "default": 8}
+--max-micro-batch-size {"type": "int"}
+--max-prefill-tokens {"type": "int", "default": 16384}
+--max-running-requests {"type": "int"}
+--max-total-tokens {"type": "int"}
+--mem-fraction-static {"type": "float"}
+--mm-attention-backend {"choices": ["sdpa", "fa3", "triton_attn"]}
+--model-path {"required": true}
+--moe-dense-tp-size {"type": "int"}
+--n-share-experts-fusion {"type": "int", "default": 0}
+--nnodes {"type": "int", "default": 1}
+--node-rank {"type": "int", "default": 0}
+--num-continuous-decode-steps {"type": "int", "default": 1}
+--page-size {"type": "int", "default": 1}
+--pdlb-url
+--pipeline-parallel-size {"aliases": ["--pp-size"], "type": "int", "default": 1}
+--port {"type": "int", "default": 30000}
+--preferred-sampling-params
+--quantization {"choices": ["awq", "fp8", "gptq", "marlin", "gptq_marlin", "awq_marlin", "bitsandbytes", "gguf",
+    "modelopt", "modelopt_fp4", "w8a8_int8", "w8a8_fp8", "moe_wna16", "qoq"]}
+--quantization-param-path {"type": "nullable_str"}
+--random-seed {"type": "int"}
+--reasoning-parser {"choices": ["deepseek-r1", "qwen3"]}
+--revision
+--sampling-backend {"choices": ["flashinfer", "pytorch"]}
+--schedule-conservativeness {"type": "float", "default": 1.0}
+--schedule-policy {"choices": ["lpm", "random", "fcfs", "dfs-weight"], "default": "fcfs"}
+--served-model-name
+--show-time-cost {"type": "bool", "default": false, "action": "store_true"}
+--skip-tokenizer-init {"type": "bool", "default": false, "action": "store_true"}
+--speculative-accept-threshold-acc {"type": "float", "default": 1.0}
+--speculative-accept-threshold-single {"type": "float", "default": 1.0}
+--speculative-algorithm {"choices": ["EAGLE", "EAGLE3", "NEXTN"]}
+--speculative-draft-model-path
+--speculative-eagle-topk {"type": "int"}
+--speculative-num-draft-tokens {"type": "int"}
+--speculative-num-steps {"type": "int"}
+--speculative-token-map
+--stream-interval {"type": "int", "default": 1}
+--stream-output {"type": "bool", "default": false, "action": "store_true"}
+--tensor-parallel-size {"aliases": ["--tp-size"], "type": "int", "default": 1}
+--tokenizer-mode {"choices": ["auto", "slow"], "default": "auto"}
+--tokenizer-path
+--tool-call-parser {"choices": ["qwen25", "mistral", "llama3", "deepseekv3", "pythonic"]}
+--torch-compile-max-bs {"type": "int", "default": 32}
+--torchao-config {"default": ""}
+--triton-attention-num-kv-splits {"type": "int", "default": 8}
+--triton-attention-reduce-in-fp32 {"type": "bool", "default": false, "action": "store_true"}
+--trust-remote-code {"type": "bool", "default": false, "action": "store_true"}
+--warmups
+--watchdog-timeout {"type": "float", "default": 300}
+"""
