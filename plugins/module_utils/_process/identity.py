@@ -37,24 +37,34 @@ _POD = re.compile(r"(?:kubepods(?:-[a-z]+)?-)?pod([0-9a-f]{8}[0-9a-f_-]+)(?:\.sl
 _POD_CONTAINER = re.compile(r"(?:cri-containerd-|crio-|docker-)?([0-9a-f]{64})(?:\.scope)?")
 
 # Options whose value is a secret; an option that merely ends in "tokens" or begins with "tokenizer" is none.
-_SECRET_OPTION = re.compile(r"--?(?:[a-z0-9]+[-_])*(?:api[-_]?key|key|token|secret|passwd|password|credentials?)", re.I)
-_SECRET_NAME = r"(?:[a-z0-9]+[-_])*(?:api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passwd|password)"
+# Every repetition is bounded: a line of "a-a-a-..." must not cost the square of its length.
+_PREFIX = r"(?:[a-z0-9]{1,40}[-_]){0,8}"
+_SECRET_OPTION = re.compile(r"--?" + _PREFIX + r"(?:api[-_]?key|key|token|secret|passwd|password|credentials?)", re.I)
+_SECRET_NAME = _PREFIX + r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|passwd|password)"
+_TOKEN_NAME = _PREFIX + r"token"
+# "api_key=None" hides nothing, and "#new-token: 12" counts.
+_NO_VALUE = r"(?!(?:None|null|True|False)(?![^\s,;}\])]))"
+_NO_COUNT = r"(?!-?[0-9]{1,7}(?:\.[0-9]+)?(?![^\s,;}\])]))"
 _VALUE = r"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|[^\s,;}\]]+)"
 _MASKS = (
     (
         re.compile(
-            r"(--?(?:[a-z0-9]+[-_])*(?:api[-_]?key|key|token|secret|passwd|password|credentials?)(?:=|\s+))"
+            r"(--?" + _PREFIX + r"(?:api[-_]?key|key|token|secret|passwd|password|credentials?)(?:=|\s+))"
             r"(?!-)" + _VALUE,
             re.I,
         ),
         r"\1" + MASK,
     ),
-    (re.compile(r"(\b" + _SECRET_NAME + r"[\"']?\s*[=:]\s*)" + _VALUE, re.I), r"\1" + MASK),
+    (re.compile(r"(\b" + _SECRET_NAME + r"[\"']?\s{0,8}[=:]\s{0,8})" + _NO_VALUE + _VALUE, re.I), r"\1" + MASK),
+    (
+        re.compile(r"(\b" + _TOKEN_NAME + r"[\"']?\s{0,8}[=:]\s{0,8})" + _NO_VALUE + _NO_COUNT + _VALUE, re.I),
+        r"\1" + MASK,
+    ),
     (re.compile(r"(\b[A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD)=)" + _VALUE), r"\1" + MASK),
     (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.I), r"\1 " + MASK),
     (re.compile(r"\bhf_[A-Za-z0-9]{6,}"), "hf_" + MASK),
     (re.compile(r"\b(sk|nvapi|glpat|ghp|gho|github_pat)([-_])[A-Za-z0-9_-]{8,}"), r"\1\2" + MASK),
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^/\s:@]*):[^/\s@]+@", re.I), r"\1:" + MASK + "@"),
+    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,40}://[^/\s:@]*):[^/\s@]+@", re.I), r"\1:" + MASK + "@"),
 )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import Sequence
+from collections.abc import Sequence
 
 from .._errors import LlmHostError
 
@@ -43,8 +43,7 @@ def systemctl(*arguments: str, timeout_s: float = 60.0) -> str:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             env={**os.environ, "LC_ALL": "C"},
             timeout=timeout_s,
             check=False,
@@ -52,7 +51,7 @@ def systemctl(*arguments: str, timeout_s: float = 60.0) -> str:
     except FileNotFoundError:
         raise LlmHostError(
             "systemd_unavailable",
-            "systemctl is not on this host: the server runs as a systemd unit, so the target must be a system with systemd",
+            "systemctl is not on this host: the server runs as a systemd unit, so the target must have systemd",
         ) from None
     except subprocess.TimeoutExpired:
         raise LlmHostError(

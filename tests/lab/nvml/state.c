@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CACHE_MS 20 /* a scan of /proc is not repeated within this time by the same process */
+#define CACHE_MS 20 /* a scan of /proc is not repeated within this time, or thrice what it took, by the same process */
 
 static struct state S;
-static long long read_at;
+static long long read_at, read_took;
 static struct timespec read_mtime;
 static ino_t read_inode;
 
@@ -301,7 +301,7 @@ const struct state *state_read(void) {
         return NULL;
     }
     long long now = now_ms(CLOCK_MONOTONIC);
-    if (read_at && now - read_at < CACHE_MS && read_inode == st.st_ino && read_mtime.tv_sec == st.st_mtim.tv_sec &&
+    if (read_at && now - read_at < (read_took * 3 > CACHE_MS ? read_took * 3 : CACHE_MS) && read_inode == st.st_ino && read_mtime.tv_sec == st.st_mtim.tv_sec &&
         read_mtime.tv_nsec == st.st_mtim.tv_nsec)
         return &S;
     FILE *file = fopen(path, "re");
@@ -343,7 +343,8 @@ const struct state *state_read(void) {
     }
     fclose(file);
     charge_the_dead();
-    read_at = now;
+    read_at = now_ms(CLOCK_MONOTONIC);
+    read_took = read_at - now;
     read_inode = st.st_ino;
     read_mtime = st.st_mtim;
     return &S;

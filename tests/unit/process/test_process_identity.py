@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,25 @@ def test_a_secret_is_masked_and_the_rest_is_not(text: str) -> None:
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert identity.mask(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["Prefill batch, #new-token: 14, #cached-token: 0", "{'api_key': None, 'hf_token': null, 'per_token': 2}"]
+)
+def test_what_is_counted_or_absent_is_no_secret(text: str) -> None:
+    assert identity.mask(text) == text
+
+
+@pytest.mark.parametrize("piece", ["a-", "key ", "://a", "a.", "token:", '"key', "sk-"])
+def test_masking_takes_a_time_that_grows_with_the_length(piece: str) -> None:
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece))
+        began = time.process_time()
+        identity.mask(text)
+        return time.process_time() - began
+
+    identity.mask(piece)
+    assert seconds(80_000) < 40 * max(seconds(10_000), 0.002)  # linear is 8, the square is 64
 
 
 def test_a_secret_argument_is_masked_whatever_it_holds() -> None:
