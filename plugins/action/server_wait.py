@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the llmhost.sglang authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's side of ``server_wait``: shows the phases while the detached watcher works on the target."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+display = Display()
+
+POLL_S = 1.0
+LOST_LIMIT = 30  # polls in a row without a readable status before the watcher is given up
+SILENT_S = 60.0  # without a new status for so long, the watcher is given up
+HEARTBEAT_S = 30.0  # so long an unchanged phase is shown again, for a job that is ended when it is idle
+
+PHASE_WORDS = {
+    "import": "starting Python",
+    "args": "reading arguments and configuration",
+    "init_distributed": "connecting the ranks",
+    "load_weights": "loading weights",
+    "kv_cache": "allocating the KV cache",
+    "graph_capture": "capturing graphs",
+    "compile": "compiling kernels",
+    "http": "opening the port",
+    "warmup": "warming up",
+    "runtime": "ready",
+}
+
+
+class Progress:
+    """Prints what changed, at most a line a second, with the host's name in it."""
+
+    def __init__(self, host: str, unit: str, enabled: bool) -> None:
+        self.host = host
+        self.unit = unit
+        self.enabled = enabled
+        self.phase = ""
+        self.phase_seconds = 0.0
+        self.shown = ""
+        self.shown_at = 0.0
+
+    def say(self, text: str) -> None:
+        display.display("[%s] %s: %s" % (self.host, self.unit, text), stderr=True)
+
+    def __call__(self, status: dict[str, Any], now: float) -> None:
+        if not self.enabled:
+            return
+        if status.get("state") == "done":
+            cause = " (%s)" % status["cause"] if status.get("cause") else ""
+            self.say("%s%s after %d s" % (status.get("outcome"), cause, round(float(status.get("seconds") or 0.0))))
+        if status.get("state") != "watching":
+            return
+        phase, bar = str(status.get("phase", "")), str(status.get("bar", ""))
+        seconds = float(status.get("phase_seconds") or 0.0)
+        if phase != self.phase and self.phase:
+            self.say("%s done after %d s" % (PHASE_WORDS.get(self.phase, self.phase), round(self.phase_seconds)))
+        text = "%s%s" % (PHASE_WORDS.get(phase, phase), ", " + bar if bar else "")
+        if text != self.shown or now - self.shown_at >= HEARTBEAT_S:
+            self.say(
+                "%s (%d s in this phase, %d s in all)"
+                % (text, round(seconds), round(float(status.get("seconds") or 0.0)))
+            )
+            self.shown, self.shown_at = text, now
+        self.phase, self.phase_seconds = phase, seconds
+
+
+class ActionModule(ActionBase):
+    """Starts the watcher on the target, shows what it tells, ends with one call for the verdict."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        task_vars = task_vars or {}
+        result = super().run(tmp, task_vars)
+        if result.get("skipped"):
+            return result
+        arguments = {key: value for key, value in self._task.args.items() if key != "watcher"}
+        host = str(task_vars.get("inventory_hostname", "?"))
+        name = "llmhost.sglang.server_wait"
+        started = self._execute_module(
+            module_name=name, module_args={**arguments, "watcher": "start"}, task_vars=task_vars
+        )
+        watcher = started.get("detached")
+        if not isinstance(watcher, dict) or started.get("failed"):
+            return {**result, **started}  # there was nothing to wait for: the verdict is there
+        if watcher.get("why_not"):
+            display.v("server_wait on %s waits without showing progress: %s" % (host, watcher["why_not"]), host=host)
+            return {**result, **self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)}
+        progress = Progress(host, str(started.get("unit", "")), self._wanted(arguments))
+        if self._follow(watcher, progress):
+            arguments = {**arguments, "watcher": watcher["verdict_path"]}
+        else:
+            display.v("server_wait on %s lost its watcher and waits by itself" % host, host=host)
+        return {**result, **self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)}
+
+    def _wanted(self, arguments: dict[str, Any]) -> bool:
+        from ansible.module_utils.parsing.convert_bool import boolean
+
+        return bool(boolean(arguments.get("progress", True), strict=False)) and not self._no_log()
+
+    def _no_log(self) -> bool:
+        return bool(self._task.no_log)
+
+    def _follow(self, watcher: dict[str, Any], progress: Progress) -> bool:
+        """Read the status file about once a second until the verdict is there. False if the watcher is lost."""
+        command = "cat " + shlex.quote(str(watcher["status_path"]))
+        lost, last, last_at = 0, None, time.monotonic()
+        while True:
+            status = self._status(command)
+            now = time.monotonic()
+            if status is None:
+                lost += 1
+                if lost >= LOST_LIMIT:
+                    return False
+            else:
+                lost = 0
+                if status.get("state") == "done":
+                    progress(status, now)
+                    return True
+                if status.get("updated") != last:
+                    last, last_at = status.get("updated"), now
+                elif now - last_at > SILENT_S:
+                    return False
+                progress(status, now)
+            time.sleep(POLL_S)
+
+    def _status(self, command: str) -> dict[str, Any] | None:
+        try:
+            answer = self._low_level_execute_command(command, sudoable=True)
+        except AnsibleConnectionFailure:  # the connection may come back, the watcher goes on meanwhile
+            return None
+        if answer.get("rc") != 0:
+            return None
+        try:
+            found = json.loads(answer.get("stdout") or "")
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None

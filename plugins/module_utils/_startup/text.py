@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Private to this collection: may change in any release.
+"""The verdict on a log after the fact: text, a file, or the journal of a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .._errors import LlmHostError
+from .analysis import Analysis
+from .lines import Raw, parse
+from .verdict import Facts, Verdict, conclude
+
+PIECE = 1024 * 1024
+REVERSE_SAMPLE = 256 * 1024
+REVERSE_LIMIT = 64 * 1024 * 1024
+
+
+def diagnose(data: bytes, facts: Facts | None = None) -> Verdict:
+    """The verdict on a whole log."""
+    if newest_first(data[:REVERSE_SAMPLE]):
+        data = b"\n".join(reversed(data.splitlines())) + b"\n"
+    return diagnose_stream((data,), facts)
+
+
+def diagnose_stream(parts: Iterable[bytes], facts: Facts | None = None) -> Verdict:
+    """The verdict on a log that comes in pieces, in constant memory."""
+    analysis = Analysis()
+    for part in parts:
+        analysis.feed(part)
+    analysis.close()
+    return conclude(analysis, None, facts)
+
+
+def diagnose_file(path: str) -> Verdict:
+    """The verdict on a log file."""
+    try:
+        with open(path, "rb") as handle:
+            sample = handle.read(REVERSE_SAMPLE)
+            if newest_first(sample):
+                return diagnose(sample + handle.read(REVERSE_LIMIT))
+            return diagnose_stream(_parts(sample, handle))
+    except OSError as error:
+        raise LlmHostError("unreadable", "%s cannot be read: %s" % (path, error.strerror or error), path=path) from None
+
+
+def _parts(first: bytes, handle: object) -> Iterator[bytes]:
+    yield first
+    read = getattr(handle, "read")  # noqa: B009
+    while True:
+        part = read(PIECE)
+        if not part:
+            return
+        yield part
+
+
+def diagnose_unit(unit: str, invocation: str = "") -> Verdict:
+    """The verdict on one start of a unit, its last one by default."""
+    from .sources import JournalSource
+    from .unit import path_state, state, user_of
+
+    now = state(unit)
+    if now.load == "not-found" and not invocation:
+        raise LlmHostError(
+            "unit_not_found",
+            "there is no unit %s on this host: correct 'unit', or name the 'invocation'" % unit,
+            unit=unit,
+        )
+    invocation = invocation or now.invocation_id
+    if not invocation:
+        raise LlmHostError(
+            "no_start",
+            "systemd knows no start of %s: name the 'invocation', or give the log's 'path'" % unit,
+            unit=unit,
+        )
+    uid, gid, folder = user_of(unit)
+    ended = not now.running and now.invocation_id == invocation
+    facts = Facts(
+        exit_code=now.exit_code if ended else None,
+        signal=now.signal if ended else None,
+        live=True,
+        restarts=now.restarts,
+        oom_kills=1 if ended and now.result == "oom-kill" else None,
+        path_state=lambda path: path_state(path, uid, gid, folder),
+    )
+    analysis = Analysis()
+    for data, moment in JournalSource(unit, invocation).finish():
+        analysis.feed(data, moment)
+    analysis.close()
+    verdict = conclude(analysis, None, facts)
+    if ended and verdict.outcome == "in_progress":
+        return conclude(analysis, "stopped" if now.stopped else "failed", facts)
+    return verdict
+
+
+def newest_first(sample: bytes) -> bool:
+    """Whether the times in a log run backwards, as in some exports of cloud logs."""
+    moments = []
+    for data in sample.splitlines()[:2000]:
+        if len(data) < 4096 and b":" in data:
+            moment = parse(Raw(data, 0, 1)).time
+            if moment is not None:
+                moments.append(moment)
+    steps = [later - earlier for earlier, later in zip(moments, moments[1:]) if later != earlier]
+    return len(steps) >= 4 and sum(step < 0 for step in steps) > 0.8 * len(steps)
