@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from .causes import Cause
-from .causes import pattern as p
-from .causes import remedy as r
+from .cause import Cause
+from .cause import pattern as p
+from .cause import remedy as r
 
 COMPILERS = (
     Cause(

@@ -32,7 +32,7 @@ from .watch import Report
 PACKAGE = "llmhost_watch"
 PARTS = (
     "_errors", "_remedy", "_process", "_process.identity", "_process.systemd", "_startup", "_startup.analysis",
-    "_startup.causes", "_startup.causes_config", "_startup.causes_install", "_startup.causes_kernel",
+    "_startup.cause", "_startup.causes", "_startup.causes_config", "_startup.causes_install", "_startup.causes_kernel",
     "_startup.causes_memory", "_startup.causes_network", "_startup.causes_process", "_startup.detached",
     "_startup.failures", "_startup.journal", "_startup.lines", "_startup.phases", "_startup.readiness",
     "_startup.session", "_startup.sources", "_startup.unit", "_startup.verdict", "_startup.watch",

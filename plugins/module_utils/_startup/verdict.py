@@ -10,7 +10,8 @@ from typing import Any, Callable
 
 from .._process import identity
 from .analysis import TAIL_BYTES, Analysis
-from .causes import DOCS, Cause, Match, by_id, classify
+from .cause import Cause
+from .causes import DOCS, Match, by_id, classify
 from .failures import SECONDARY, Failure
 from .phases import ORDER, phase_of_frames
 

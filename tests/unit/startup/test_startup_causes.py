@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.llmhost.sglang.plugins.module_utils._startup import causes
+from ansible_collections.llmhost.sglang.plugins.module_utils._startup import cause, causes
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup.analysis import Analysis
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup.verdict import _phase, conclude
 
@@ -101,7 +101,7 @@ def test_ids_are_unique() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_a_row_is_complete(row: causes.Cause) -> None:
+def test_a_row_is_complete(row: cause.Cause) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]{2,40}", row.id)
     assert row.meaning.endswith(".")
     assert row.message
@@ -114,7 +114,7 @@ def test_a_row_is_complete(row: causes.Cause) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_patterns_compile(row: causes.Cause) -> None:
+def test_patterns_compile(row: cause.Cause) -> None:
     for one in row.patterns:
         for text in (one.text, one.frames, one.last):
             re.compile(text)
