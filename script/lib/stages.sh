@@ -91,7 +91,7 @@ stage_lint() {
   each ruff format --check .
   each yamllint --strict .
   each mypy "$VIEW/plugins/module_utils"
-  each shellcheck -x -P . "${shell[@]}"
+  each shellcheck -x -P .:SCRIPTDIR "${shell[@]}"
   each ansible-lint --nocolor
   return $EACH
 }
@@ -138,7 +138,8 @@ units() {
 }
 
 # Every Python once: the oldest that a controller has through the oldest core, the newest through the newest; the
-# others with pytest alone, and there only the core's rooms, which is what runs on a target.
+# others with pytest alone, and there only the core's rooms, which is what runs on a target. Of Ansible a target gets
+# module_utils, and that of the newest core knows every Python here.
 stage_units() {
   local folder room version first status=0
   local -a rooms=()
@@ -150,11 +151,14 @@ stage_units() {
     room=tests/unit/$(basename "$room" | cut -c2-)
     [ ! -d "$room" ] || rooms+=("$room")
   done
+  mkdir -p "$WORK/core"
+  ln -sfn "$("$DEV/bin/python" -Ic 'import ansible; print(ansible.__path__[0])')" "$WORK/core/ansible"
   for first in 3.11 3.12 3.13; do [ ! -e "$WORK/python/python$first" ] || break; done
   for version in $PYTHON_VERSIONS; do
     [ "$version" != "$first" ] && [ "$version" != "$MAIN_VERSION" ] || continue
     say "--- pytest, Python $version"
-    (PATH=$UNITS_PATH$PATH && "python$version" -m pytest -n2 "${rooms[@]}") || status=1
+    (PATH=$UNITS_PATH$PATH PYTHONPATH=$WORK/core && export PYTHONPATH &&
+      "python$version" -m pytest -n2 "${rooms[@]}") || status=1
   done
   units "$OLDEST" "$folder" "$first" || status=1
   units "$DEV" "$folder" "$MAIN_VERSION" || status=1
@@ -162,7 +166,7 @@ stage_units() {
 }
 
 integration() {
-  tested "$@" integration --local || return 1
+  tested "$@" integration --local --continue-on-error || return 1
   ran "$3" '^Running .* integration test role' 1
 }
 stage_integration() { for_both integration "$(copy integration)"; }

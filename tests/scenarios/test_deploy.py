@@ -100,7 +100,7 @@ def test_status_tells_what_runs(lab: Lab, controller: Controller) -> None:
     assert play.changed() == []
     info = play.artifacts["llmhost_status"]["ct129/demo"]
     assert info["health"] == "ready"
-    assert info["served_model_name"] == "tiny"
+    assert info["model"] == "tiny"
 
 
 def test_an_option_that_does_not_exist_is_refused_before_anything_is_stopped(lab: Lab, controller: Controller) -> None:

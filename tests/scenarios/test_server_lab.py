@@ -219,10 +219,11 @@ def leave_nothing(request: pytest.FixtureRequest):
 def test_a_dry_run_on_a_fresh_host_tells_all_and_touches_nothing(fresh: Bench) -> None:
     look = "ls -R /etc/systemd/system /var/lib /var/cache"
     before = fresh.sh(look)
-    found = fresh.server(check=True, diff=True, **replayed(argv=["/opt/nowhere/bin/python", "-m", "x"]))
+    nobody = {"user": "llmnobody", "group": "llmnobody"}  # other scenarios have made sglang
+    found = fresh.server(check=True, diff=True, **replayed(argv=["/opt/nowhere/bin/python", "-m", "x"], **nobody))
     assert found["changed"] and found["active"]
     assert found["actions"] == ["make_folder", "write", "daemon_reload", "enable", "start"]
-    for word in ("user 'sglang'", "/opt/nowhere/bin/python", "/srv/model"):
+    for word in ("user 'llmnobody'", "/opt/nowhere/bin/python", "/srv/model"):
         assert word in "\n".join(found["notes"])
     assert "ExecStart=:/opt/nowhere/bin/python" in json.dumps(found["diff"])
     assert fresh.sh(look) == before
