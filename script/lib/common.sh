@@ -120,13 +120,14 @@ venv() {
   touch "$VENV/.complete"
 }
 
-# uv, and the package index for it: uv does not read pip's configuration.
+# uv, and the package index for it where pip was given one: uv does not read pip's configuration.
 setup_uv() {
   venv boot
   BOOT=$VENV UV=$VENV/bin/uv
   [ -n "${UV_DEFAULT_INDEX:-}" ] || UV_DEFAULT_INDEX=$("$BOOT/bin/pip" config get global.index-url 2>/dev/null || true)
-  UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-https://pypi.org/simple}}
+  UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-}}
   export BOOT UV UV_DEFAULT_INDEX
+  [ -n "$UV_DEFAULT_INDEX" ] || unset UV_DEFAULT_INDEX # uv has a default of its own
 }
 
 # core_of VENV: the version of its ansible-core.

@@ -12,5 +12,6 @@ UV = "@UV@"
 INDEX = "@INDEX@"
 
 packages = [word for word in sys.argv[1:] if not word.startswith("-")]
-command = [UV, "pip", "install", "-q", "--system-certs", "--default-index", INDEX, "-p", sys.executable]
-sys.exit(subprocess.call(command + packages, env={**os.environ, "UV_LINK_MODE": "copy"}))
+index = ["--default-index", INDEX] if INDEX else []
+command = [UV, "pip", "install", "-q", "--system-certs", *index, "-p", sys.executable, *packages]
+sys.exit(subprocess.call(command, env={**os.environ, "UV_LINK_MODE": "copy"}))

@@ -40,7 +40,7 @@ at() {
   shift 2
   mkdir -p "$home/.ansible/test/cache" "$home/.config"
   for version in 24_2 25_2; do
-    sed "s|@UV@|$UV|; s|@INDEX@|$UV_DEFAULT_INDEX|" script/lib/get_pip.py >"$home/.ansible/test/cache/get_pip_$version.py"
+    sed "s|@UV@|$UV|; s|@INDEX@|${UV_DEFAULT_INDEX:-}|" script/lib/get_pip.py >"$home/.ansible/test/cache/get_pip_$version.py"
   done
   [ ! -d ~/.config/pip ] || ln -sfn ~/.config/pip "$home/.config/pip"
   [ ! -d ~/.pip ] || ln -sfn ~/.pip "$home/.pip"
