@@ -58,11 +58,11 @@ class Progress:
             self.say("%s%s after %d s" % (status.get("outcome"), cause, round(float(status.get("seconds") or 0.0))))
         if status.get("state") != "watching":
             return
-        phase, bar = str(status.get("phase", "")), str(status.get("bar", ""))
+        phase, share = str(status.get("phase", "")), str(status.get("bar", ""))
         seconds = float(status.get("phase_seconds") or 0.0)
         if phase != self.phase and self.phase:
             self.say("%s done after %d s" % (PHASE_WORDS.get(self.phase, self.phase), round(self.phase_seconds)))
-        text = "%s%s" % (PHASE_WORDS.get(phase, phase), ", " + bar if bar else "")
+        text = "%s%s" % (PHASE_WORDS.get(phase, phase), ", " + share if share else "")
         if text != self.shown or now - self.shown_at >= HEARTBEAT_S:
             self.say(
                 "%s (%d s in this phase, %d s in all)"

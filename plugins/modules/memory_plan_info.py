@@ -295,7 +295,7 @@ budget:
     missing_gib:
       description: What does not fit.
       type: float
-    items:
+    entries:
       description: The items, which sum up to the total. A negative V(unassigned) is what is missing.
       type: list
       elements: dict

@@ -156,7 +156,7 @@ class Host:
     def mps_control(self, command: str, timeout_s: float = 20.0) -> str | None:
         """What the MPS control daemon answers; None where there is none."""
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 [MPS_CONTROL],
                 input=command.encode() + b"\n",
                 stdout=subprocess.PIPE,

@@ -32,15 +32,20 @@ class Driver(Protocol):
 
     nested: bool
 
-    def look(self) -> Snapshot: ...
+    def look(self) -> Snapshot:
+        """Every GPU, its memory and its clients."""
 
-    def used_memory(self, uuids: list[str]) -> dict[str, Memory]: ...
+    def used_memory(self, uuids: list[str]) -> dict[str, Memory]:
+        """Memory of some GPUs, by UUID: a short call for the wait."""
 
-    def capabilities(self, uuids: list[str]) -> dict[str, str]: ...
+    def capabilities(self, uuids: list[str]) -> dict[str, str]:
+        """Compute capability by UUID."""
 
-    def device_files(self, minor: int | None) -> list[str]: ...
+    def device_files(self, minor: int | None) -> list[str]:
+        """The device files that a client of a GPU holds."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the driver."""
 
 
 def nested(proc: str = "/proc") -> bool:
@@ -85,7 +90,7 @@ def readable(fds: list[int], timeout_s: float) -> list[int]:
 def run_with_deadline(command: list[str], timeout_s: float, what: str) -> tuple[int, str, str]:
     """Run a program; where it does not end in time it is killed, and left behind if even that does not end it."""
     try:
-        child = subprocess.Popen(
+        child = subprocess.Popen(  # pylint: disable=ansible-bad-function
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

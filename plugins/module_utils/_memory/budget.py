@@ -63,7 +63,9 @@ class GpuBudget:
             "name": self.name,
             "total_gib": round(self.total_gib, 3),
             "missing_gib": round(self.missing_gib, 3),
-            "items": [{"item": item, "text": ITEMS[item], "gib": round(size, 3)} for item, size in self.items.items()],
+            "entries": [
+                {"item": item, "text": ITEMS[item], "gib": round(size, 3)} for item, size in self.items.items()
+            ],
         }
 
 
@@ -72,7 +74,7 @@ def table(cards: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for card in cards:
         lines.append(f"GPU {card['gpu']} {card['name']}: {card['total_gib']:.2f} GiB")
-        lines.extend(f"  {row['text']:<34} {row['gib']:>8.2f}" for row in card["items"])
+        lines.extend(f"  {row['text']:<34} {row['gib']:>8.2f}" for row in card["entries"])
         if card["missing_gib"] > 0:
             lines.append(f"  {'missing':<34} {card['missing_gib']:>8.2f}")
     return lines

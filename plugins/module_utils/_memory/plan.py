@@ -250,7 +250,7 @@ def _with_window(problem: Problem, plan: Plan) -> Plan:
         return memory, _solve(problem, launch, sizes, memory)
 
     def holds(share: float) -> bool:
-        _, pools = pools_at(share)
+        _fraction, pools = pools_at(share)
         return pools.stop is None and pools.full_tokens >= wanted
 
     def is_too_high(share: float) -> bool:

@@ -56,7 +56,7 @@ def plan(problem: Problem) -> tuple[Plan, list[Remedy]]:
         return answer, []
     found = [proof for row in ROWS for proof in [_prove(row, problem, answer)] if proof is not None]
     useful = [remedy for remedy, proof in found if proof.useful and _enough_requests(proof)]
-    return answer, useful or ([remedy for remedy, _ in found] if answer.verdict == FAIL else [])
+    return answer, useful or ([remedy for remedy, _answer in found] if answer.verdict == FAIL else [])
 
 
 def _prove(row: Row, problem: Problem, answer: Plan) -> tuple[Remedy, Plan] | None:

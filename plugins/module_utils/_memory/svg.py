@@ -71,7 +71,7 @@ def draw(cards: Sequence[Mapping[str, Any]], title: str) -> str:
 
 
 def _size(card: Mapping[str, Any], item: str) -> float:
-    return next((float(row["gib"]) for row in card["items"] if row["item"] == item), 0.0)
+    return next((float(row["gib"]) for row in card["entries"] if row["item"] == item), 0.0)
 
 
 def _shown_gib(card: Mapping[str, Any]) -> float:
@@ -86,7 +86,7 @@ def _card(card: Mapping[str, Any], top: int, scale: float) -> Iterable[str]:
     yield f'<text x="{_LEFT}" y="{top + 14}" font-size="13" {_TEXT}>{escape(head)}</text>'
     bar_top = top + 22
     left = float(_LEFT)
-    for row in card["items"]:
+    for row in card["entries"]:
         width = float(row["gib"]) * scale
         if width <= 0:
             continue

@@ -128,7 +128,7 @@ def is_draft(name: str, geometry: Geometry) -> bool:
 
 def per_rank(tensors: Iterable[Tensor], geometry: Geometry, launch: Launch, source: str = "headers") -> Weights:
     """What the fullest rank holds of these tensors."""
-    stages: list[dict[str, float]] = [{} for _ in range(launch.pp)]
+    stages: list[dict[str, float]] = [{} for _stage in range(launch.pp)]
     draft_bytes = vocabulary_bytes = 0.0
     unnamed = []
     draft_has_vocabulary = False

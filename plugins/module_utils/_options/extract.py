@@ -221,7 +221,7 @@ class Evaluator:
 
     def _call(self, node: ast.Call, module: Module, names: dict[str, ast.expr] | None, depth: int) -> Any:
         function = ast.unparse(node.func)
-        plain = function.split(".")[-1]
+        plain = function.rsplit(".", 1)[-1]
         if function in ("list", "tuple", "set", "frozenset", "sorted"):
             if not node.args:
                 return []
@@ -329,7 +329,7 @@ class Reader:
                 annotation = ast.parse(annotation.value, mode="eval").body
             except SyntaxError:
                 return None
-        if not isinstance(annotation, ast.Subscript) or ast.unparse(annotation.value).split(".")[-1] not in (
+        if not isinstance(annotation, ast.Subscript) or ast.unparse(annotation.value).rsplit(".", 1)[-1] not in (
             "A",
             "Annotated",
         ):
@@ -368,7 +368,7 @@ class Reader:
         meta: dict[str, ast.expr] | None = None
         for part in parts:
             if isinstance(part, ast.Call):
-                kind = ast.unparse(part.func).split(".")[-1]
+                kind = ast.unparse(part.func).rsplit(".", 1)[-1]
                 if kind == "Derived":
                     return None
                 if kind == "Arg" and meta is None:
@@ -415,7 +415,9 @@ class Reader:
             facts["type"] = _type_name(keywords["type"])
         action = keywords.get("action")
         if action is not None:
-            facts["action"] = action.value if isinstance(action, ast.Constant) else ast.unparse(action).split(".")[-1]
+            facts["action"] = (
+                action.value if isinstance(action, ast.Constant) else ast.unparse(action).rsplit(".", 1)[-1]
+            )
         for key in ("new_flag", "error_message"):
             self._action_keyword(facts, key, keywords.get(key), module)
         if facts.get("action") in ("store_true", "DeprecatedStoreTrueAction"):
@@ -500,12 +502,12 @@ def _type_facts(annotation: ast.expr, meta: dict[str, ast.expr], reader: Reader,
     """What the parser does with an annotated type, in the order in which SGLang decides it."""
     if "action" in meta:
         action = meta["action"]
-        name = action.value if isinstance(action, ast.Constant) else ast.unparse(action).split(".")[-1]
+        name = action.value if isinstance(action, ast.Constant) else ast.unparse(action).rsplit(".", 1)[-1]
         return {"action": name, "type": "bool" if name in ("store_true", "store_false") else "str"}
     inner = without_none(annotation)
     parser = _type_name(meta["type_parser"]) if "type_parser" in meta else None
     source = ast.unparse(inner)
-    outer = ast.unparse(inner.value).split(".")[-1] if isinstance(inner, ast.Subscript) else None
+    outer = ast.unparse(inner.value).rsplit(".", 1)[-1] if isinstance(inner, ast.Subscript) else None
     if isinstance(inner, ast.Subscript) and outer == "Literal":
         elements = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
         facts: dict[str, Any] = {"type": parser or "str"}
@@ -528,7 +530,7 @@ def _type_facts(annotation: ast.expr, meta: dict[str, ast.expr], reader: Reader,
 def without_none(annotation: ast.expr) -> ast.expr:
     """``Optional[X]``, ``X | None`` and ``Union[X, None]`` -> ``X``."""
     if isinstance(annotation, ast.Subscript):
-        outer = ast.unparse(annotation.value).split(".")[-1]
+        outer = ast.unparse(annotation.value).rsplit(".", 1)[-1]
         if outer == "Optional":
             return annotation.slice
         if outer == "Union" and isinstance(annotation.slice, ast.Tuple):

@@ -40,7 +40,7 @@ def systemctl(*arguments: str, timeout_s: float = 60.0) -> str:
     """
     command = ["systemctl", "--no-pager", "--no-ask-password", *arguments]
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,

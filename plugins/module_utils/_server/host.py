@@ -376,7 +376,7 @@ class Host:
         )
         command = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={lines}", *match]
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

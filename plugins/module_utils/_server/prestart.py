@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Private to this collection: may change in any release.
+# A program of its own that systemd runs, and no part of a module:
+# pylint: disable=ansible-bad-function
 """Waits before a start until the GPUs are there, and until a predecessor's memory is back. For ``ExecStartPre=``.
 
 It is copied to the target as it stands and runs with any Python 3 and nothing else, as the service's user. So a boot

@@ -145,7 +145,7 @@ class JournalSource:
         if self._cursor:
             more.append("--after-cursor=" + self._cursor)
         self._held = b""
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             self._arguments(*more),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -206,7 +206,7 @@ class JournalSource:
             self._stop()
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             # journald may not have read the last words of a dead process yet
-            subprocess.run(
+            subprocess.run(  # pylint: disable=ansible-bad-function
                 [*self._command, "--sync"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -222,7 +222,7 @@ class JournalSource:
             return out
         more = ["--after-cursor=" + self._cursor] if self._cursor else []
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 self._arguments(*more),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -202,7 +202,7 @@ def kernel_kills(
 ) -> str:
     """The kernel's last line on a process that it killed for want of memory since a moment, or nothing."""
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             [
                 *command,
                 "--no-pager",

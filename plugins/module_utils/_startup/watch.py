@@ -53,7 +53,7 @@ class Report:
     phase: str
     seconds: float
     phase_seconds: float
-    bar: str
+    progress: str
     outcome: str = ""
 
 
@@ -168,17 +168,17 @@ class Watch:
         phase = self.analysis.tracker.slowest()
         if phase != self.phase:
             self.phase, self.phase_since = phase, now
-        bar = self.analysis.progress
+        progress = self.analysis.progress
         text = ""
         if (
-            bar
-            and bar.get("what")
+            progress
+            and progress.get("what")
             and phase in ("load_weights", "graph_capture", "compile", "args", "import", "init_distributed")
         ):
             text = (
-                "%s %d %%" % (bar["what"], bar["percent"])
-                if bar["what"] in ("weights", "download")
-                else "%s %d/%d" % (bar["what"], bar["done"], bar["total"])
+                "%s %d %%" % (progress["what"], progress["percent"])
+                if progress["what"] in ("weights", "download")
+                else "%s %d/%d" % (progress["what"], progress["done"], progress["total"])
             )
         self.report(Report(phase, now - self.began, now - self.phase_since, text))
 

@@ -272,7 +272,7 @@ def test_a_budget_sums_up_to_the_card(asked: Problem) -> None:
     for card in plan.budget:
         assert sum(card.items.values()) == pytest.approx(card.total_gib, abs=1e-6)
         shown = card.as_dict()
-        assert sum(row["gib"] for row in shown["items"]) == pytest.approx(shown["total_gib"], abs=0.02)
+        assert sum(row["gib"] for row in shown["entries"]) == pytest.approx(shown["total_gib"], abs=0.02)
 
 
 def test_a_budget_names_what_ate_the_card() -> None:

@@ -27,7 +27,7 @@ def test_every_item_has_a_colour_and_every_colour_an_item() -> None:
 def test_a_bar_is_as_long_as_its_item() -> None:
     shown = evaluate(problem(LLAMA, "0.5.23", {}, cards(1, 81559, "NVIDIA H100"))).as_dict()["budget"]
     bars = _bars(svg.draw(shown, "Llama"))
-    sizes = [row["gib"] for row in shown[0]["items"] if row["gib"] > 0]
+    sizes = [row["gib"] for row in shown[0]["entries"] if row["gib"] > 0]
     widths = [float(bar.attrib["width"]) for bar in bars]
     assert len(widths) == len(sizes)
     scale = (svg.WIDTH - 32) / shown[0]["total_gib"]
@@ -66,4 +66,4 @@ def test_the_table_has_a_line_an_item() -> None:
     shown = evaluate(founding("0.5.9")).as_dict()["budget"]
     lines = budget.table(shown)
     assert lines[0] == "GPU 0 NVIDIA RTX A6000: 47.99 GiB"
-    assert sum(len(card["items"]) + 1 + (card["missing_gib"] > 0) for card in shown) == len(lines)
+    assert sum(len(card["entries"]) + 1 + (card["missing_gib"] > 0) for card in shown) == len(lines)

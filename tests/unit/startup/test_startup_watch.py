@@ -213,7 +213,7 @@ def test_progress_is_told(start: Any) -> None:
     )
     reports: list[Report] = []
     one.watch(reports).run()
-    assert {(report.phase, report.bar) for report in reports} >= {
+    assert {(report.phase, report.progress) for report in reports} >= {
         ("load_weights", "weights 37 %"),
         ("graph_capture", "graph 12/52"),
     }

@@ -54,7 +54,7 @@ class Peer(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Content-Length", "100000")
             self.end_headers()
-            for _ in range(300):
+            for _piece in range(300):
                 self.wfile.write(b" ")
                 self.wfile.flush()
                 time.sleep(0.1)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Start a PID namespace and print the PID of its first process: what is tested in there can signal nobody else."""
 

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Processes that look as SGLang's do, by the kernel's name for them: stand_in.py [--stubborn] NAME..."""
 
