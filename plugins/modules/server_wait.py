@@ -215,7 +215,7 @@ timeline:
   type: list
   elements: dict
 log_tail:
-  description: Last 64 KiB of this start's output, secrets masked.
+  description: Last 64 KiB of this start's output, secrets masked, long lines cut.
   returned: when there is a verdict
   type: str
 detached:

@@ -22,6 +22,7 @@ HANGS = ("rendezvous_hang", "nccl_hang", "slow_start", "jit_stuck", "hang_unknow
 # A run of characters without a space is cut to so many before secrets are looked for: what is longer is data.
 _RUN = re.compile(r"(\S{2000})\S+")
 _TAIL_RUN = re.compile(r"(\S{512})\S+")
+_TAIL_LINE = re.compile(r"([^\r\n]{500})[^\r\n]+")  # the dump of all arguments alone has 20,000 characters
 
 
 def mask(text: str) -> str:
@@ -197,7 +198,7 @@ def conclude(
         "phase": analysis.tracker.phase,
         "memory": analysis.tracker.memory,
         "timeline": analysis.tracker.durations(now),
-        "log_tail": mask(_TAIL_RUN.sub(r"\1...", analysis.tail.decode("utf-8", "replace")))[-TAIL_BYTES:],
+        "log_tail": _log_tail(analysis),
     }
     if outcome == "ready":
         return Verdict(
@@ -299,6 +300,12 @@ def _silence(analysis: Analysis) -> str:
     if phase in ("load_weights", "graph_capture", "compile") and tracker.progress:
         return "slow_start"
     return "hang_unknown"
+
+
+def _log_tail(analysis: Analysis) -> str:
+    """The end of the log for people: masked, and no line longer than they read."""
+    text = mask(_TAIL_RUN.sub(r"\1...", analysis.tail.decode("utf-8", "replace")))
+    return _TAIL_LINE.sub(r"\1...", text)[-TAIL_BYTES:]
 
 
 def _evidence(analysis: Analysis, candidate: _Candidate, discarded: list[str]) -> dict[str, Any]:

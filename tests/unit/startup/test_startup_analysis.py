@@ -278,3 +278,9 @@ def test_the_verdict_on_an_odd_line_takes_little_time(unit: str) -> None:
     began = time.process_time()
     diagnose(data)
     assert time.process_time() - began < 3.0
+
+
+def test_the_tail_of_the_log_is_cut_to_what_people_read() -> None:
+    verdict = diagnose((START + "server_args={" + "'a': 1, " * 4000 + "}\n" + CRASH).encode())
+    assert max(map(len, verdict.log_tail.splitlines())) <= 503
+    assert "KeyError: 'model.norm.weight'" in verdict.log_tail
