@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The modules server, server_info and completion_probe in a container with a real systemd.
 
-Most servers here are replays of recorded starts of SGLang (tests/lab/replay) with real processes, ports and signals;
-the real one is started by the other scenarios.
+Most servers here are replays of recorded starts of SGLang (tests/lab/replay) with real processes, ports and signals.
+``script/test full`` takes the real server in their place.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import VMID, Controller, Lab
+from conftest import FULL, VMID, Controller, Lab
 
 HOST = f"ct{VMID}"
 PYTHON = "/opt/llmhost/replay/bin/python"
 PORT = 30050
+TINY = "/opt/llmhost/models/tiny"
+REAL_ARGUMENTS = ["--device", "cpu", "--max-total-tokens", "4096"]
 STATE = "/var/lib/llmhost/instances"
 
 # Tells what it received, then waits.
@@ -162,14 +164,16 @@ def wait(condition: Callable[[], bool], timeout_s: float = 30) -> None:
 
 
 def replayed(name: str = "chat", recording: str = "ok-clean-recipe", speed: float = 20, **more: Any) -> dict[str, Any]:
-    """Parameters of a server that is a recorded start."""
-    arguments = more.pop("arguments", [])
+    """Parameters of a server that is a recorded start, or the real one with ``script/test full``."""
+    arguments = [*REAL_ARGUMENTS, *more.pop("arguments", [])] if FULL else more.pop("arguments", [])
+    python, model = ("/opt/llmhost/runtime/bin/python", TINY) if FULL else (PYTHON, "/srv/model")
+    replay = {"LLMHOST_REPLAY": recording, "LLMHOST_REPLAY_SPEED": str(speed)}
     return {
         "name": name,
-        "argv": [PYTHON, "-m", "sglang.launch_server", "--model-path", "/srv/model", "--port", str(PORT), *arguments],
-        "environment": {"LLMHOST_REPLAY": recording, "LLMHOST_REPLAY_SPEED": str(speed)},
+        "argv": [python, "-m", "sglang.launch_server", "--model-path", model, "--port", str(PORT), *arguments],
+        "environment": {"SGLANG_USE_CPU_ENGINE": "1"} if FULL else replay,
         "port": PORT,
-        "required_paths": ["/srv/model"],
+        "required_paths": [model],
         "drain_timeout_s": 20,
         **more,
     }
@@ -191,7 +195,9 @@ def fresh(lab: Lab, controller: Controller, work: pathlib.Path) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(fresh: Bench) -> Bench:
+def bench(fresh: Bench, request: pytest.FixtureRequest) -> Bench:
+    if FULL:
+        request.getfixturevalue("runtime")
     fresh.lab("replay-runtime", str(fresh.lab.data / "replay"))
     fresh.sh(
         "getent group sglang >/dev/null || groupadd --system sglang; "
@@ -220,7 +226,11 @@ def test_a_dry_run_on_a_fresh_host_tells_all_and_touches_nothing(fresh: Bench) -
     look = "ls -R /etc/systemd/system /var/lib /var/cache"
     before = fresh.sh(look)
     nobody = {"user": "llmnobody", "group": "llmnobody"}  # other scenarios have made sglang
-    found = fresh.server(check=True, diff=True, **replayed(argv=["/opt/nowhere/bin/python", "-m", "x"], **nobody))
+    found = fresh.server(
+        check=True,
+        diff=True,
+        **replayed(argv=["/opt/nowhere/bin/python", "-m", "x"], required_paths=["/srv/model"], **nobody),
+    )
     assert found["changed"] and found["active"]
     assert found["actions"] == ["make_folder", "write", "daemon_reload", "enable", "start"]
     for word in ("user 'llmnobody'", "/opt/nowhere/bin/python", "/srv/model"):
@@ -500,18 +510,19 @@ def test_a_reboot_brings_it_back_with_the_same(bench: Bench) -> None:
     assert json.loads(bench.sh(f"cat {STATE}/chat/start.json"))["invocation_id"] == found["invocation_id"]
 
 
-def test_info_and_probe_of_a_replayed_server(bench: Bench) -> None:
+def test_info_and_probe(bench: Bench) -> None:
     url = f"http://127.0.0.1:{PORT}"
+    said = "." if FULL else "hello"  # the real model's weights are random
     nobody, _started, early = bench.run(info(name="nobody"), server(**replayed(speed=4)), info())
     assert (nobody["instances"][0]["exists"], nobody["instances"][0]["health"]) == (False, "down")
     assert early["instances"][0]["health"] == "starting", early["instances"][0]["health_detail"]
     ask = f"python3 -c 'import urllib.request as r; r.urlopen(\"{url}/health\", timeout=5)' 2>&1 || true"
-    wait(lambda: bench.sh(ask).strip() == "", 90)
+    wait(lambda: bench.sh(ask).strip() == "", 200)
 
     looked, answer, never, wrong, _present, older = bench.run(
         info(name="chat"),
-        probe(url=url, instance="chat", expect_regex="hello"),
-        probe(fails=True, url=url, expect_regex="^never$"),
+        probe(url=url, instance="chat", expect_regex=said, allow_replacement=FULL),
+        probe(fails=True, url=url, expect_regex="^never$", allow_replacement=FULL),
         probe(fails=True, url=url, instance="other"),
         server(**{**replayed(speed=4, arguments=["--tp", "2"]), "state": "present"}),
         info(name="chat"),
@@ -520,7 +531,7 @@ def test_info_and_probe_of_a_replayed_server(bench: Bench) -> None:
     assert one["health"] == "ready", one["health_detail"]
     assert {"launcher", "scheduler", "detokenizer"} <= {process["role"] for process in one["processes"]}
     assert one["outdated"] == []
-    assert "hello" in answer["text"] and answer["first_token_s"] >= 0
+    assert answer["text"].strip() and answer["first_token_s"] >= 0
     assert never["reason"] == "no_match"
     assert (wrong["stage"], wrong["reason"]) == ("owner", "wrong_owner")
     assert wrong["holders"][0]["unit"] == "sglang-chat.service"
