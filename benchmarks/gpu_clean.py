@@ -11,20 +11,17 @@ known to the simulation, to the return of the release; SIGTERM is heard at once.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import json
 import os
 import pathlib
 import signal
 import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from gpu_simulated import rows
+
 RELEASE_MS = (100, 500, 1700, 3300, 12300)
 GOAL_MS = 300
 
@@ -91,34 +88,11 @@ def inside(runs: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.inside:
-        inside(arguments.runs)
-        return 0
-    with tempfile.TemporaryDirectory(prefix="llmhost-bench-") as folder:
-        subprocess.run(["make", "-s", "-C", str(ROOT / "tests/lab/nvml"), f"OUT={folder}/sim"], check=True)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            "LLMHOST_SIM_STATE": folder + "/gpu.state",
-            "LD_LIBRARY_PATH": folder + "/sim/lib",
-            "PATH": f"{folder}/sim/bin:{os.environ['PATH']}",
-        }
-        alone = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-        if os.geteuid():
-            alone[1:1] = ["--user", "--map-root-user"]
-        command = [*alone, sys.executable, __file__, "--inside", "--runs", str(arguments.runs)]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    if arguments.json:
-        print(json.dumps(rows, indent=1))
+    found = rows(__file__, __doc__, inside)
+    if found is None:
         return 0
     print(f"{'source':8}{'release ms':>12}{'overhead median ms':>20}{'max ms':>9}   goal {GOAL_MS} ms")
-    for row in rows:
+    for row in found:
         if "skipped" in row:
             print(f"{row['source']:8}{row['release_ms']:12}   not measured: {row['skipped']}")
             continue

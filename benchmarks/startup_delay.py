@@ -4,8 +4,10 @@
 
 Runs small stand-ins of a server (a real process, a real log, a real port) under the watch, each of which writes down
 when it wrote its decisive line, and prints the delay from that line to the verdict. ``--others`` also times a loop that
-looks every 20 s and one that looks once a second (as ``wait_for`` does) on the same stand-ins. With ``--cost`` the
-processor time of a watch over a silent start is measured and given per hour.
+looks every 20 s and one that looks once a second (as ``wait_for`` does) on the same stand-ins. Then the processor time
+of a watch over a start that is silent, over one that writes ten lines a second, and of the look at its status that the
+action plugin makes on the target, measured over ``--cost`` seconds each and given per hour. The delay up to the end of
+the task, through ssh, is printed by ``tests/scenarios/test_start_faults.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import re
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -63,11 +66,15 @@ def once(program: str, how: str) -> float:
             one.stop()
 
 
-def cost(seconds: float) -> float:
+SILENT = "args(); load(); time.sleep(600)\n"
+TALKING = "args(); load()\nwhile True: line('Loading table %d, 0 entries' % time.time_ns()); time.sleep(0.1)\n"
+
+
+def cost(program: str, seconds: float) -> float:
     from startup_support import FakeUnit
 
     with tempfile.TemporaryDirectory() as folder:
-        one = FakeUnit(Path(folder), "args(); load(); time.sleep(600)\n")
+        one = FakeUnit(Path(folder), program)
         try:
             before = resource.getrusage(resource.RUSAGE_SELF)
             one.watch(timeout_s=seconds).run()
@@ -77,11 +84,25 @@ def cost(seconds: float) -> float:
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / seconds * 3600
 
 
+def cost_of_looks(seconds: float) -> float:
+    """What the target spends on the looks of the action plugin; ssh and Python on the controller are not in it."""
+    from ansible_collections.llmhost.sglang.plugins.action.server_wait import LOOK
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "status.json"
+        path.write_text('{"state": "watching", "phase": "load_weights"}')
+        before, end = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() + seconds
+        while time.monotonic() < end:
+            subprocess.run(["sh", "-c", LOOK % {"path": path}], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / seconds * 3600
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--others", type=int, default=0, help="runs of the loops of today")
-    parser.add_argument("--cost", type=float, default=0.0, help="seconds over which the cost is measured")
+    parser.add_argument("--cost", type=float, default=20.0, help="seconds over which each cost is measured; 0: none")
     options = parser.parse_args()
     collection()
     print("%-14s %-12s %6s %10s %10s %10s" % ("how", "what", "runs", "median ms", "p95 ms", "max ms"))
@@ -92,7 +113,13 @@ def main() -> int:
                 shown = (found[len(found) // 2], found[min(len(found) - 1, int(0.95 * len(found)))], found[-1])
                 print("%-14s %-12s %6d %10.0f %10.0f %10.0f" % (how, what, runs, *shown))
     if options.cost:
-        print("a watch costs %.1f s of processor time per hour" % cost(options.cost))
+        print("seconds of processor time per hour of watching")
+        print("  %-40s %6.1f" % ("a silent start", cost(SILENT, options.cost)))
+        print("  %-40s %6.1f" % ("a start that writes ten lines a second", cost(TALKING, options.cost)))
+        try:
+            print("  %-40s %6.1f" % ("the looks of the action plugin", cost_of_looks(options.cost)))
+        except ImportError:
+            print("  the looks of the action plugin: not measured, for this Python has no ansible")
     return 0
 
 

@@ -13,26 +13,19 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.llmhost.sglang.plugins.plugin_utils._words import PHASE_WORDS
 
 display = Display()
 
 POLL_S = 1.0
 LOST_LIMIT = 30  # polls in a row without a readable status before the watcher is given up
 SILENT_S = 60.0  # without a new status for so long, the watcher is given up
+# Waits on the target, a second at most, for the end of the watch: what it tells must not wait for the next poll.
+LOOK = (
+    "n=0; while [ $n -lt 10 ]; do { IFS= read -r s <%(path)s; } 2>/dev/null; "
+    """case $s in *'"state": "done"'*) break ;; esac; sleep 0.1; n=$((n + 1)); done; cat %(path)s"""
+)
 HEARTBEAT_S = 30.0  # so long an unchanged phase is shown again, for a job that is ended when it is idle
-
-PHASE_WORDS = {
-    "import": "starting Python",
-    "args": "reading arguments and configuration",
-    "init_distributed": "connecting the ranks",
-    "load_weights": "loading weights",
-    "kv_cache": "allocating the KV cache",
-    "graph_capture": "capturing graphs",
-    "compile": "compiling kernels",
-    "http": "opening the port",
-    "warmup": "warming up",
-    "runtime": "ready",
-}
 
 
 class Progress:
@@ -77,7 +70,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
-    _supports_async = False
+    _supports_async = True
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -88,6 +81,12 @@ class ActionModule(ActionBase):
         arguments = {key: value for key, value in self._task.args.items() if key != "watcher"}
         host = str(task_vars.get("inventory_hostname", "?"))
         name = "llmhost.sglang.server_wait"
+        if self._task.async_val and not self._connection.has_native_async:
+            # in the background nobody reads what is shown: the module waits by itself
+            background = self._execute_module(
+                module_name=name, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
+            )
+            return {**result, **background}
         started = self._execute_module(
             module_name=name, module_args={**arguments, "watcher": "start"}, task_vars=task_vars
         )
@@ -114,9 +113,10 @@ class ActionModule(ActionBase):
 
     def _follow(self, watcher: dict[str, Any], progress: Progress) -> bool:
         """Read the status file about once a second until the verdict is there. False if the watcher is lost."""
-        command = "cat " + shlex.quote(str(watcher["status_path"]))
+        command = LOOK % {"path": shlex.quote(str(watcher["status_path"]))}
         lost, last, last_at = 0, None, time.monotonic()
         while True:
+            asked = time.monotonic()
             status = self._status(command)
             now = time.monotonic()
             if status is None:
@@ -133,7 +133,7 @@ class ActionModule(ActionBase):
                 elif now - last_at > SILENT_S:
                     return False
                 progress(status, now)
-            time.sleep(POLL_S)
+            time.sleep(max(0.0, POLL_S - (time.monotonic() - asked)))
 
     def _status(self, command: str) -> dict[str, Any] | None:
         try:

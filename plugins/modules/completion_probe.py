@@ -116,6 +116,11 @@ options:
   ca_path:
     description: A file with certificates that are trusted.
     type: path
+  server_name:
+    description:
+      - The name that the certificate must hold, where that is another than the host in the address. A server is asked
+        on its own host by C(127.0.0.1), which no certificate of it may name.
+    type: str
 seealso:
   - module: llmhost.sglang.server_wait
   - module: llmhost.sglang.server_info
@@ -297,6 +302,7 @@ ARGUMENT_SPEC = {
     "api_key_file": {"type": "path", "no_log": False},
     "validate_certs": {"type": "bool", "default": True},
     "ca_path": {"type": "path"},
+    "server_name": {"type": "str"},
 }
 
 
@@ -327,7 +333,7 @@ def main() -> None:
     try:
         key = http.api_key(given["api_key"], given["api_key_file"])
         module.no_log_values.update([key] if key else [])
-        client = http.Client(given["url"], key, given["validate_certs"], given["ca_path"])
+        client = http.Client(given["url"], key, given["validate_certs"], given["ca_path"], given["server_name"])
         result = probe.ask(client, question, given["timeout_s"])
     except LlmHostError as error:
         module.fail_json(**error.as_result())

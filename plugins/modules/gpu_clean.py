@@ -20,7 +20,8 @@ description:
     uses the GPUs is a blocker, and then nothing is signalled at all.
   - SGLang in any other active unit, another container, of another user, or a server started by hand that still
     answers C(/health) is
-    somebody's. It is reported and stays.
+    somebody's. It is reported and stays. So does one whose launcher lives for less than half an hour and does not
+    answer. It may still load.
   - Every signal goes through a descriptor that was opened before the identity was read, so a PID that is used again
     is never hit.
     C(SIGTERM) first, to the launcher alone so that it drains; one C(SIGKILL) after O(grace_s).
@@ -30,6 +31,10 @@ description:
   - When it succeeds, the processes are gone, the driver no longer lists them, and memory stayed at the baseline for
     O(settle_samples)
     samples. A second run then changes nothing.
+  - A client of MPS is never signalled before its MPS server let go of it (C(terminate_client) of
+    C(nvidia-cuda-mps-control)). A client
+    that is killed can hang every other one. Where no control daemon answers, or it does not let go, nothing is done
+    to that client and the task fails with V(mps_in_use).
   - It never resets a GPU and never stops a container.
 notes:
   - Run it on the host that owns the GPUs, as root. Only there can every client be seen. For a Proxmox container use
@@ -40,6 +45,9 @@ notes:
     container counts as active. Stop the unit in the container first, or name it in O(units) together with O(vmid).
     Its processes
     are then stopped, but not the unit, and a unit that restarts them is the failure V(respawn).
+  - The control daemon of MPS is asked in the environment of the task. Where it was started with its own
+    E(CUDA_MPS_PIPE_DIRECTORY), give
+    that to the task.
   - Two tasks never clean the same GPU at once. The second waits, at most O(timeout_s), and then fails with V(locked).
   - On GPUs that share their memory with the host (NUMA nodes) memory proves nothing, and only processes are waited
     for, with a
@@ -76,7 +84,7 @@ options:
       - Regular expressions for more programs than SGLang that may be stopped, searched in the name and the command
         line of processes
         that use the chosen GPUs.
-      - A server that answers its health endpoint may be stopped where one of them names it.
+      - A server that answers its health endpoint, or may still be starting, may be stopped where one of them names it.
     type: list
     elements: str
     default: []
@@ -278,7 +286,9 @@ actions:
       description: V(SIGTERM), V(SIGKILL) or V(mps terminate_client).
       type: str
     outcome:
-      description: V(exited), V(still running), V(gone before), V(sent), V(not permitted), or why it was not sent.
+      description:
+        - V(exited), V(still running), V(gone before), V(sent), V(drained) where MPS let go of it, V(not permitted), or
+          why it was not sent.
       type: str
 tolerated:
   description: Processes that stay and whose memory belongs to the baseline.
@@ -388,6 +398,10 @@ parent:
   type: str
 owner:
   description: PID of the task that holds the lock.
+  returned: failure with RV(reason) V(locked)
+  type: str
+since:
+  description: When it took the lock.
   returned: failure with RV(reason) V(locked)
   type: str
 """

@@ -122,6 +122,10 @@ options:
     description: Accept that an SGLang before 0.5.3 takes its secrets on the command line, where every user reads them.
     type: bool
     default: false
+  allow_open:
+    description: Accept that a server listens on another address than loopback without an API key.
+    type: bool
+    default: false
   gpus:
     description:
       - The GPUs for this server, as indices or as elements of RV(llmhost.sglang.gpu_info#module:gpus).
@@ -366,6 +370,7 @@ def argument_spec() -> dict[str, Any]:
         },
         "config_path": {"type": "path"},
         "allow_secret_in_argv": {"type": "bool", "default": False, "no_log": False},
+        "allow_open": {"type": "bool", "default": False},
         "gpus": {"type": "list", "elements": "raw"},
         "gpu_count": {"type": "int"},
         "running_argv": {"type": "list", "elements": "str"},
@@ -385,6 +390,7 @@ def request(params: dict[str, Any], check_mode: bool) -> Request:
         "extra_args",
         "config_path",
         "allow_secret_in_argv",
+        "allow_open",
         "gpus",
         "gpu_count",
     )

@@ -31,6 +31,10 @@ options:
   invocation:
     description: The start to look at, systemd's invocation id. The unit's last one where not given.
     type: str
+  state_dir:
+    description: Folder of this collection's state on the target, looked at for room with O(unit).
+    type: path
+    default: /var/lib/llmhost
 extends_documentation_fragment:
   - llmhost.sglang.attributes
   - llmhost.sglang.attributes.info_module
@@ -82,6 +86,9 @@ evidence:
   description:
     - The root line and where it is - C(line), C(number), C(offset), C(ranks) that said it, C(source), innermost
       C(frames), and C(discarded) lines that are only consequences.
+    - With O(unit), C(outside) holds what is not in the log, as in RV(llmhost.sglang.server_wait#module:evidence).
+      The kernel log of the time of that start may decide. GPUs, file systems and ports are seen as they are now and
+      decide nothing.
   returned: success
   type: dict
   sample: {"line": "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "number": 1}
@@ -110,7 +117,7 @@ docs:
   description: Anchor of the cause in the failure catalogue.
   returned: success
   type: str
-  sample: failure-catalogue.html#kv_cache_no_memory
+  sample: catalogue.html#kv-cache-no-memory
 memory:
   description: Every memory number that SGLang printed, with the rank and the point at which it was printed.
   returned: success
@@ -118,8 +125,8 @@ memory:
   elements: dict
 timeline:
   description:
-    - Phases in the order in which they began, with C(seconds), C(ranks) and the spread of the ranks
-      C(rank_spread_s).
+    - Phases in the order in which they began, with C(seconds), C(ranks), the spread of the ranks C(rank_spread_s) and
+      C(by_rank), the seconds after the first rank for up to 64 ranks, the last ones.
   returned: success
   type: list
   elements: dict
@@ -138,6 +145,7 @@ reason:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.llmhost.sglang.plugins.module_utils._errors import LlmHostError
+from ansible_collections.llmhost.sglang.plugins.module_utils._evidence.gather import Host
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup import text
 
 
@@ -148,6 +156,7 @@ def main():
             "content": {"type": "str"},
             "unit": {"type": "str"},
             "invocation": {"type": "str"},
+            "state_dir": {"type": "path", "default": "/var/lib/llmhost"},
         },
         required_one_of=[("path", "content", "unit")],
         mutually_exclusive=[("path", "content", "unit")],
@@ -161,7 +170,7 @@ def main():
         elif params["path"] is not None:
             verdict = text.diagnose_file(params["path"])
         else:
-            verdict = text.diagnose_unit(params["unit"], params["invocation"] or "")
+            verdict = text.diagnose_unit(params["unit"], params["invocation"] or "", Host, params["state_dir"])
     except LlmHostError as error:
         module.fail_json(**error.as_result())
     module.exit_json(changed=False, **verdict.as_dict())

@@ -91,6 +91,13 @@ options:
       pid:
         description: The process that holds it. For people only.
         type: int
+  clean_targets:
+    description:
+      - Processes that will be stopped before the start, RV(llmhost.sglang.gpu_clean#module:targets) in check mode. The
+        memory that they hold counts as free, beside O(reclaimable).
+    type: list
+    elements: dict
+    default: []
   wanted_context:
     description:
       - Tokens that one request must be able to use. By default C(context_length) in O(args), or the model's own.
@@ -121,6 +128,19 @@ options:
         description: The capacity that it had, with C(max_total_num_tokens) and C(max_running_requests).
         type: dict
         default: {}
+  state_dir:
+    description:
+      - The folder of this collection's state on the target. What an earlier start of this host, model, version and
+        layout taught is read from it, as M(llmhost.sglang.server_wait) has stored it.
+      - O(calibration) wins.
+    type: path
+  candidates:
+    description:
+      - Remedies that somebody else proposes, such as RV(llmhost.sglang.server_wait#module:remedies) of a start that
+        failed. They come back in RV(candidates), each with its own plan.
+    type: list
+    elements: dict
+    default: []
   device:
     description:
       - What the server will run on. By default C(device) in O(args), else V(cuda), or V(rocm) for AMD's Instinct cards.
@@ -196,6 +216,10 @@ verdict:
     - V(ok) where it starts, V(tight) where it may fail within the uncertainty of the numbers, V(fail) where it will
       not start,
       V(unknown) where the arithmetic does not cover it.
+  returned: success
+  type: str
+summary:
+  description: The plan in a few sentences, with what is proven to help.
   returned: success
   type: str
 stage:
@@ -417,6 +441,25 @@ remedies:
     docs:
       description: Where to read more.
       type: str
+candidates:
+  description: O(candidates), each with its own plan in C(proven_by), or V(null) there where it cannot be planned.
+  returned: success
+  type: list
+  elements: dict
+calibration:
+  description: How a start of this plan is remembered. See O(llmhost.sglang.server_wait#module:plan).
+  returned: success
+  type: dict
+  contains:
+    key:
+      description: Host, model, version and layout; V(null) where there is nothing to calibrate.
+      type: dict
+    measured_at:
+      description: When the numbers that were used were measured; V(null) where there were none.
+      type: str
+    free_before_gib:
+      description: What the driver reports as free on the fullest used GPU; V(null) where it is not known.
+      type: float
 confidence:
   description:
     - V(high) with numbers of an earlier start on this host, V(medium) with weights and free memory as they are,
@@ -477,12 +520,27 @@ given:
 """
 
 import os
+import platform
+from dataclasses import replace
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._errors import LlmHostError
-from ..module_utils._memory import budget, inputs, remedies, svg
+from ..module_utils._memory import budget, calibration, inputs, remedies, svg, words
+from ..module_utils._memory.problem import Problem
+
+
+def calibrated(problem: Problem, params: dict[str, Any]) -> tuple[Problem, dict[str, str] | None, list[str]]:
+    """The problem with what an earlier start taught, by which key that is found, and what is to be said about it."""
+    model = params["model_path"] or params["args"].get("model_path")
+    key = problem.calibration_key(platform.node(), str(model)) if model else None
+    if key is None or problem.calibration is not None or not params["state_dir"]:
+        return problem, key, []
+    try:
+        return replace(problem, calibration=calibration.load(params["state_dir"], key)), key, []
+    except LlmHostError as error:
+        return problem, key, [error.message]
 
 
 def look(params: dict[str, Any]) -> dict[str, Any]:
@@ -492,9 +550,18 @@ def look(params: dict[str, Any]) -> dict[str, Any]:
             host_available_gib = inputs.host_available_gib(text.read())
     except OSError:
         host_available_gib = None
-    answer, found = remedies.plan(inputs.problem(params, os.environ, host_available_gib))
+    problem, key, notes = calibrated(inputs.problem(params, os.environ, host_available_gib), params)
+    answer, found = remedies.plan(problem)
     result = answer.as_dict()
+    result["notes"] += notes
+    result["summary"] = words.summary(answer, found)
     result["remedies"] = [remedy.as_dict() for remedy in found]
+    result["candidates"] = [remedy.as_dict() for remedy in remedies.prove(problem, params["candidates"])]
+    result["calibration"] = {
+        "key": key,
+        "measured_at": problem.calibration.measured_at if problem.calibration else None,
+        "free_before_gib": answer.free_before_gib,
+    }
     result["table"] = budget.table(result["budget"])
     if params["picture"]:
         name = params["model_path"] or params["args"].get("model_path") or "model"
@@ -524,6 +591,7 @@ def main() -> None:
                     "pid": {"type": "int"},
                 },
             },
+            "clean_targets": {"type": "list", "elements": "dict", "default": []},
             "wanted_context": {"type": "int"},
             "wanted_requests": {"type": "int"},
             "calibration": {
@@ -536,6 +604,8 @@ def main() -> None:
                     "observed": {"type": "dict", "default": {}},
                 },
             },
+            "state_dir": {"type": "path"},
+            "candidates": {"type": "list", "elements": "dict", "default": []},
             "device": {"type": "str", "choices": ["cuda", "rocm", "npu", "cpu", "xpu", "hpu"]},
             "cache_path": {"type": "path"},
             "picture": {"type": "bool", "default": False},

@@ -30,10 +30,9 @@ options:
     description: The port to ask. Without it the one that the instance was made with.
     type: int
   scheme:
-    description: V(https) for a server that was given a certificate.
+    description: V(https) for a server that was given a certificate. Without it as the unit's own command says.
     type: str
     choices: [http, https]
-    default: http
   api_key:
     description: The key that the server wants. Without it the one in its configuration file, if it is there.
     type: str
@@ -61,6 +60,11 @@ options:
   ca_path:
     description: A file with certificates that are trusted.
     type: path
+  server_name:
+    description:
+      - The name that the certificate must hold, where that is another than the host in the address. A server is asked
+        on its own host by C(127.0.0.1), which no certificate of it may name.
+    type: str
 seealso:
   - module: llmhost.sglang.server
   - module: llmhost.sglang.completion_probe
@@ -211,7 +215,7 @@ ARGUMENT_SPEC = {
     "name": {"type": "str"},
     "host": {"type": "str"},
     "port": {"type": "int"},
-    "scheme": {"type": "str", "choices": ["http", "https"], "default": "http"},
+    "scheme": {"type": "str", "choices": ["http", "https"]},
     "api_key": {"type": "str", "no_log": True},
     "api_key_file": {"type": "path", "no_log": False},
     "health_timeout_s": {"type": "float", "default": 25},
@@ -219,6 +223,7 @@ ARGUMENT_SPEC = {
     "state_dir": {"type": "path"},
     "validate_certs": {"type": "bool", "default": True},
     "ca_path": {"type": "path"},
+    "server_name": {"type": "str"},
 }
 
 
@@ -241,6 +246,7 @@ def main() -> None:
             scheme=given["scheme"],
             validate_certs=given["validate_certs"],
             ca_path=given["ca_path"],
+            server_name=given["server_name"],
         )
         names = [given["name"]] if given["name"] else [name for name, _mark in host.instances(unit.UNIT_DIR)]
         found = [info.look(name, asking) for name in names]

@@ -16,6 +16,8 @@ description:
     stopped or out of time, and returns one verdict with the root cause, its evidence and what to change.
   - B(Ready) means servable - SGLang's own marker for this kind of node, the port answered by this very server, the
     served name among its models, the processes alive.
+  - A server that speaks TLS is asked by TLS. Any certificate will do there, because the listening process is known to
+    be this server's; M(llmhost.sglang.completion_probe) looks at the certificate.
   - A failure is reported at once, by the fatal line or by the death of a process, and not when a timeout has passed.
   - Reads the journal of this start only (by its invocation id), or a log file from a given point on.
   - While it waits, the play shows each phase with its duration and the last progress bar. For that the watch runs
@@ -35,8 +37,8 @@ options:
   stall_s:
     description:
       - Seconds of silence after which a start counts as stalled, for every phase.
-      - By default each phase has its own limit, from measured starts. Silence with processor time or with compilers
-        running is given four times as long.
+      - By default each phase has its own limit, from measured starts. Silence with signs of life (processor time,
+        compilers that run, GPU memory that grows) is given four times as long.
     type: int
   progress:
     description: Whether the play shows the phases while it waits.
@@ -75,6 +77,13 @@ options:
     description:
       - Inode of O(log_path) when this start began. If another file lies there now, it is read from its beginning.
     type: int
+  plan:
+    description:
+      - What M(llmhost.sglang.memory_plan_info) returned before this start.
+      - What the start took is kept below O(state_dir) for the next plan, see RV(calibration).
+      - What the start took is held against it. An item that is off by more than 3 % is named in RV(plan_drift) and in a
+        warning.
+    type: dict
   watcher:
     description:
       - Between this module and its action plugin, which sets it; of no use in a playbook.
@@ -103,9 +112,21 @@ attributes:
     support: full
   async:
     description: Supports being used with the C(async) keyword.
-    support: none
+    support: full
     details:
-      - The watch runs detached on the target anyway and survives a lost connection.
+      - With C(async) the module waits by itself in the background and shows nothing. Without it the watch runs detached
+        on the target as well, and survives a lost connection.
+notes:
+  - Progress bars are written over themselves and end their line only when they are full. journald hands a line on when
+    it ends (or after 48 KiB, C(LineMax)), so from the journal a bar such as C(weights 37 %) is seen in parts and late.
+    The phases and the verdict are not touched by that. Where the bars matter, let the unit write to a file (a drop-in
+    with C(StandardOutput=append:/var/log/sglang.log) and C(StandardError=inherit)) and give it as O(log_path), with
+    O(log_offset) and O(log_inode) as they were before the start.
+  - journald drops lines of a unit that writes too many of them (C(RateLimitBurst), 10,000 in 30 s by default). A unit
+    that logs more than that while it starts needs C(LogRateLimitIntervalSec=0), or a file.
+  - Files are polled, 20 times a second while a start is watched. C(inotify) would save little, for the processes have
+    to be looked at as well. A silent start costs about 57 s of processor time per hour of watching, one that writes
+    ten lines a second 180 s (C(benchmarks/startup_delay.py --cost 20), two busy cores).
 seealso:
   - module: llmhost.sglang.server
   - module: llmhost.sglang.log_diagnosis_info
@@ -170,14 +191,20 @@ message:
 evidence:
   description:
     - The root line and where it is - C(line), C(number), C(offset), C(ranks) that said it, C(source), innermost
-      C(frames), and C(discarded) lines that are only consequences. C(outside) holds evidence that is not in the log.
+      C(frames), and C(discarded) lines that are only consequences.
+    - C(outside) lists what was seen beside the log, where the log leaves room for doubt - C(source) (V(kernel),
+      V(cgroup), V(port), V(disk), V(gpu)), C(rule), C(says) in words, and C(effect). V(decides) changed the cause,
+      V(supports) did not, V(contradicts) means that what stood in the way has gone by now, V(unknown) that it could
+      not be looked at.
   returned: when there is a verdict
   type: dict
   sample: {"line": "RuntimeError: Not enough memory.", "number": 212, "ranks": ["TP0", "TP1"]}
 detail:
   description:
     - Numbers and names of this case, for example C(port), C(holders), C(asked), C(free), C(option),
-      C(architecture), C(exit_code), C(signal), C(served).
+      C(architecture), C(exit_code), C(signal), C(served), C(xid), C(full), C(cause_by_log).
+    - After a silence also C(ranks) (rank to phase), C(lagging_ranks), C(stuck_process) with its state in the kernel,
+      C(stack) of it by py-spy or C(stack_missing) with the reason, C(silent_s) and C(signs_of_life).
   returned: when there is a verdict
   type: dict
   sample: {"port": 30000}
@@ -201,7 +228,7 @@ docs:
   description: Anchor of the cause in the failure catalogue.
   returned: when there is a verdict
   type: str
-  sample: failure-catalogue.html#port_in_use
+  sample: catalogue.html#port-in-use
 memory:
   description: Every memory number that SGLang printed, with the rank and the point at which it was printed.
   returned: when there is a verdict
@@ -209,11 +236,64 @@ memory:
   elements: dict
 timeline:
   description:
-    - Phases in the order in which they began, with C(seconds), C(ranks) and the spread of the ranks
-      C(rank_spread_s).
+    - Phases in the order in which they began, with C(seconds), C(ranks), the spread of the ranks C(rank_spread_s) and
+      C(by_rank), the seconds after the first rank for up to 64 ranks, the last ones.
   returned: when there is a verdict
   type: list
   elements: dict
+plan_compared:
+  description:
+    - Every item that both the plan and the log know. Memory is that of the rank that had least before loading.
+    - An item that is missing here could not be compared.
+  returned: with O(plan), when there is a verdict
+  type: list
+  elements: dict
+  contains:
+    item:
+      description: The item.
+      type: str
+      choices: [weights, kv_pool, state_pool, graphs, left, tokens]
+    text:
+      description: Words for people.
+      type: str
+    unit:
+      description: Unit of both numbers.
+      type: str
+      choices: [GiB, tokens]
+    planned:
+      description: What the plan had said.
+      type: float
+    actual:
+      description: What SGLang printed.
+      type: float
+    off_percent:
+      description: How far the plan was off, of what was printed; null where that is 0.
+      type: float
+    drift:
+      description: Whether that is more than 3 %, and more than the rounding of the log.
+      type: bool
+plan_drift:
+  description: Those of RV(plan_compared) that are off by more than 3 %.
+  returned: with O(plan), when there is a verdict
+  type: list
+  elements: dict
+  sample: [{"item": "weights", "planned": 15.2, "actual": 16.1, "unit": "GiB", "off_percent": -5.6}]
+calibration:
+  description:
+    - Where the memory that this start took is kept for the next plan of the same host, model, version and layout. Null
+      where there is nothing to keep.
+  returned: with O(plan), when there is a verdict
+  type: dict
+  contains:
+    path:
+      description: The file.
+      type: str
+    stored:
+      description: Whether it was written now. Where it tells the same already, it was not.
+      type: bool
+    problem:
+      description: Why it could not be written, where it could not.
+      type: str
 log_tail:
   description: Last 64 KiB of this start's output, secrets masked, long lines cut.
   returned: when there is a verdict
@@ -307,7 +387,35 @@ def run(module):
             return {"detached": detached.start(request, state.invocation_id)}
         if why_not and state.running:
             return {"detached": {"why_not": why_not}}
-    return session.watch(request)
+    from ansible_collections.llmhost.sglang.plugins.module_utils._evidence.gather import Host
+
+    return session.watch(request, outside=Host)
+
+
+def hold_against_plan(module, result):
+    """What the plan had said of what the log tells."""
+    plan = module.params["plan"]
+    if not plan or "memory" not in result:
+        return result
+    from ansible_collections.llmhost.sglang.plugins.module_utils._startup import plan_drift
+
+    compared = plan_drift.compare(plan, result["memory"])
+    words = plan_drift.warning(compared)
+    if words:
+        module.warn(words)
+    kept = remember(module, plan, result["memory"])
+    drift = [one for one in compared if one["drift"]]
+    return {**result, "plan_compared": compared, "plan_drift": drift, "calibration": kept}
+
+
+def remember(module, plan, memory):
+    """Keep what this start took for the next plan, whether it was a good start or a bad one."""
+    from ansible_collections.llmhost.sglang.plugins.module_utils._memory import calibration
+
+    measured = calibration.of_start(plan, memory)
+    if measured is None or module.check_mode:
+        return None
+    return calibration.store(module.params["state_dir"], measured)
 
 
 def main():
@@ -326,13 +434,14 @@ def main():
             "log_path": {"type": "path"},
             "log_offset": {"type": "int", "default": 0},
             "log_inode": {"type": "int"},
+            "plan": {"type": "dict"},
             "watcher": {"type": "str"},
         },
         supports_check_mode=True,
     )
     unit_name = "sglang-%s.service" % module.params["name"]
     try:
-        result = {"changed": False, "unit": unit_name, **run(module)}
+        result = {"changed": False, "unit": unit_name, **hold_against_plan(module, run(module))}
     except LlmHostError as error:
         module.fail_json(**{"unit": unit_name, **error.as_result()})
     outcome = result.get("outcome")

@@ -134,7 +134,8 @@ setup_uv() {
 core_of() { "$1/bin/python" -Ic 'import importlib.metadata; print(importlib.metadata.version("ansible-core"))'; }
 
 # The tools of development first in PATH, and the collection where Ansible and Python look for it.
-# setup [ENVIRONMENT...]: these too: oldest, importer, units (one for every Python that was found).
+# setup [ENVIRONMENT...]: these too: oldest, importer, site, units (one for every Python that was found), and awx, which
+# is a collection.
 setup() {
   local name version
   mkdir -p "$WORK/logs" "$WORK/view/ansible_collections/$NAMESPACE" "$LLMHOST_CACHE"
@@ -145,7 +146,7 @@ setup() {
   find_pythons
   setup_uv
   venv dev
-  DEV=$VENV UNITS_PATH='' OLDEST='' IMPORTER=''
+  DEV=$VENV UNITS_PATH='' OLDEST='' IMPORTER='' SITE=''
   for name in "$@"; do
     case $name in
       units)
@@ -156,6 +157,11 @@ setup() {
         ;;
       oldest) venv oldest && OLDEST=$VENV ;;
       importer) venv importer && IMPORTER=$VENV ;;
+      site) venv site && SITE=$VENV ;;
+      awx)
+        "$MAIN_PYTHON" "$ROOT/script/lib/fetch_collections.py" "$BOOT/bin/python" "$REQUIREMENTS/awx.txt" \
+          "$LLMHOST_CACHE/collections" "$WORK/awx"
+        ;;
       *) die "no environment '$name'" ;;
     esac
   done
@@ -167,5 +173,5 @@ setup() {
   BASE_PATH=$WORK/python:$(tr : '\n' <<<"$PATH" | grep -v '/shims$' | paste -sd:)
   PATH=$DEV/bin:$BASE_PATH
   PYTHON_VERSIONS=${PYTHONS[*]}
-  export PYTHON_VERSIONS DEV OLDEST IMPORTER UNITS_PATH BASE_PATH PATH
+  export PYTHON_VERSIONS DEV OLDEST IMPORTER SITE UNITS_PATH BASE_PATH PATH
 }

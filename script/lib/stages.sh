@@ -86,10 +86,11 @@ each() {
 
 stage_lint() {
   local -a shell
-  mapfile -t shell < <(grep -rlIE --exclude-dir=.cache --exclude-dir=.git '^#!.*(ba|/|env )sh$|^# shellcheck shell=' .ci script tests)
+  mapfile -t shell < <(grep -rlIE --exclude-dir=.cache --exclude-dir=.git --exclude='*.py' '^#!.*(ba|/|env )sh$|^# shellcheck shell=' .ci script tests)
   each ruff check --output-format=concise .
   each ruff format --check .
   each yamllint --strict .
+  each check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
   each mypy "$VIEW/plugins/module_utils"
   each shellcheck -x -P .:SCRIPTDIR "${shell[@]}"
   each ansible-lint --nocolor
@@ -103,6 +104,17 @@ stage_unit() {
 }
 
 stage_docs() { antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck --validate-collection-refs=self .; }
+
+# The plays of the documentation, then the site from nothing but this checkout; a warning of Sphinx is an error.
+stage_site() {
+  local plays
+  plays=$(mktemp -d) # .cache is what ansible-lint looks away from
+  python script/lib/doc_blocks.py "$ROOT" "$plays"
+  cp .ansible-lint "$plays"
+  (cd "$plays" && ansible-lint --nocolor --offline -c .ansible-lint ./*.yml)
+  rm -rf "$plays" "$WORK/site"
+  "$SITE/bin/python" script/lib/site.py "$ROOT" "$WORK/site" "$WORK/view:$WORK/collections"
+}
 
 stage_changelog() { antsibull-changelog lint; }
 
@@ -126,7 +138,7 @@ stage_sanity() {
   local folder
   folder=$(copy sanity)
   # Its rules are for what is shipped, and for the integration tests; "lint" looks at the rest.
-  (cd "$folder" && rm -rf .ci benchmarks script tests/corpus tests/scenarios tests/unit && git add -A)
+  (cd "$folder" && rm -rf .ci benchmarks script tests/corpus tests/fuzz tests/scenarios tests/unit && git add -A)
   for_both sanity "$folder"
 }
 
@@ -145,8 +157,8 @@ stage_units() {
   local folder room version first status=0
   local -a rooms=()
   folder=$(copy units)
-  # House rules and lab are no part of the collection's code; "unit" runs them.
-  rm -rf "$folder/tests/unit/house" "$folder/tests/unit/lab"
+  # House rules, lab, delivery and docs are no part of the collection's code; "unit" runs them.
+  rm -rf "$folder"/tests/unit/{house,lab,delivery,docs}
   git -C "$folder" add -A
   for room in plugins/module_utils/_*/; do
     room=tests/unit/$(basename "$room" | cut -c2-)
@@ -174,10 +186,13 @@ stage_integration() { for_both integration "$(copy integration)"; }
 
 stage_build() {
   local folder
-  folder=$(copy build)
   rm -rf "$DIST" "$INSTALLED"
-  mkdir -p "$DIST"
-  ansible-galaxy collection build "$folder" --output-path "$DIST"
+  folder=$(copy again)
+  python script/lib/release.py build "$folder" "$WORK/dist/again"
+  folder=$(copy build)
+  python script/lib/release.py build "$folder" "$DIST"
+  cmp "$DIST"/*.tar.gz "$DIST"/again/*.tar.gz # the same files are the same bytes, whenever and wherever
+  python script/lib/release.py check "$DIST"/*.tar.gz
   # Nothing of this checkout on the path: "already installed" would pass.
   ANSIBLE_COLLECTIONS_PATH=$INSTALLED ansible-galaxy collection install "$DIST"/*.tar.gz -p "$INSTALLED" --offline
   ANSIBLE_COLLECTIONS_PATH=$INSTALLED ansible-galaxy collection verify --offline "$NAMESPACE.$NAME"
@@ -194,6 +209,15 @@ stage_runner() {
   python script/lib/run_job.py "$WORK/job" "$INSTALLED:$WORK/collections" \
     "${LLMHOST_RUNNER_PLAYBOOK:-$NAMESPACE.$NAME.status}" "${LLMHOST_RUNNER_INVENTORY:-}"
 }
+
+# The execution environment of AWX, and AWX itself as far as its modules and its rules reach.
+stage_ee() {
+  ANSIBLE_COLLECTIONS_PATH=$WORK/view:$WORK/awx ansible-lint --nocolor extensions/awx/job_templates.yml extensions/awx/credential_type.yml
+  LLMHOST_INSTALLED=$INSTALLED LLMHOST_COLLECTIONS=$WORK/collections LLMHOST_AWX=$WORK/awx pytest -n0 tests/ee
+}
+
+# One quick scenario, or all of them.
+stage_molecule() { python script/lib/molecule.py "$ROOT" "$INSTALLED:$WORK/collections"; }
 
 # The playbooks of the built tarball, as a user has them.
 stage_scenarios() { ANSIBLE_COLLECTIONS_PATH=$INSTALLED:$WORK/collections pytest -n0 --maxfail=20 --durations=15 tests/scenarios; }

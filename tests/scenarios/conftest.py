@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ class Play:
     status: str
     seconds: float
     stats: dict[str, Any]
-    tasks: list[dict[str, Any]] = field(default_factory=list)  # host, task, action, status, res
+    tasks: list[dict[str, Any]] = field(default_factory=list)  # host, task, action, status, res, created
     lines: list[tuple[float, str]] = field(default_factory=list)  # what it printed, with seconds since the start
     artifacts: dict[str, Any] = field(default_factory=dict)  # set_stats
 
@@ -100,10 +100,10 @@ class Controller:
         self.inventories: dict[str, pathlib.Path] = {}
 
     def inventory(self, way: str) -> list[str]:
-        """ssh: through the node into the container; pct: community.proxmox's connection."""
+        """ssh: through the node into the container; pct: our connection; pct-remote: community.proxmox's."""
         if way not in self.inventories:
             path = self.work / ("addresses-%s.yml" % way)
-            path.write_text(self.lab("inventory", *(["--pct"] if way == "pct" else []), str(VMID)))
+            path.write_text(self.lab("inventory", *(["--" + way] if way != "ssh" else []), str(VMID)))
             self.inventories[way] = path
         return [str(ROOT / "inventories/lab"), str(self.inventories[way])]
 
@@ -114,8 +114,13 @@ class Controller:
         way: str = "ssh",
         variables: dict[str, Any] | None = None,
         timeout_s: int = 900,
+        cancel: Callable[[], bool] | None = None,
+        inventory: list[str] | None = None,
     ) -> Play:
-        """Run a playbook: by full name (``llmhost.sglang.deploy``), or a file below tests/scenarios/files."""
+        """Run a playbook: by full name (``llmhost.sglang.deploy``), or a file below tests/scenarios/files.
+
+        ``cancel`` is asked again and again; once it is true, the job is cancelled as AWX does it.
+        """
         path = str(ROOT / "tests/scenarios/files" / playbook) if str(playbook).endswith(".yml") else str(playbook)
         data = pathlib.Path(tempfile.mkdtemp(dir=self.work))
         began = time.monotonic()
@@ -133,6 +138,7 @@ class Controller:
                         "action": data.get("resolved_action") or data.get("task_action") or "",
                         "status": kind[len("runner_on_") :],
                         "res": data.get("res") or {},
+                        "created": event["created"],
                     }
                 )
             elif kind == "playbook_on_stats":
@@ -142,12 +148,13 @@ class Controller:
         runner = ansible_runner.run(
             private_data_dir=str(data),
             playbook=path,
-            inventory=self.inventory(way),
+            inventory=inventory or self.inventory(way),
             extravars=variables or {},
             cmdline=" ".join(options) or None,
             event_handler=event,
             quiet=True,
             timeout=timeout_s,
+            cancel_callback=cancel,
             envvars={
                 "ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"],
                 "ANSIBLE_HOST_KEY_CHECKING": "true",

@@ -87,7 +87,7 @@ def test_check_mode_tells_what_a_changed_argument_would_do(lab: Lab, controller:
 
 
 def test_deploy_by_the_other_way_in_changes_nothing(lab: Lab, controller: Controller, capsys) -> None:
-    play = controller.play(DEPLOY, way="pct")
+    play = controller.play(DEPLOY, way="pct-remote")
     assert play.status == "successful", play.text()
     assert play.changed() == []
     with capsys.disabled():

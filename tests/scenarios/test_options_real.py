@@ -11,7 +11,8 @@ import pytest
 from ansible_collections.llmhost.sglang.plugins.module_utils._options import rules
 from ansible_collections.llmhost.sglang.plugins.module_utils._options.arguments import Layer, collect
 from ansible_collections.llmhost.sglang.plugins.module_utils._options.model import Option, in_range
-from ansible_collections.llmhost.sglang.plugins.module_utils._options.render import argv, config_file, fill
+from ansible_collections.llmhost.sglang.plugins.module_utils._options.render import argv, config_file
+from ansible_collections.llmhost.sglang.plugins.module_utils._placeholders import fill_yaml
 from ansible_collections.llmhost.sglang.tests.unit.options.options_rule_examples import EXAMPLES
 from ansible_collections.llmhost.sglang.tests.unit.options.options_support import differences, shipped
 from conftest import ROOT, Controller, Lab
@@ -182,7 +183,7 @@ def test_rules_say_what_sglang_says(lab: Lab, venv: str) -> None:
 def test_secrets_of_a_config_file_arrive(lab: Lab, work: pathlib.Path, venv: str) -> None:
     """SGLang's own reader of --config gives back what was filled in, whatever is in it."""
     secrets = {"api_key": "it's \"#: {x}\\ \u00e4\u20ac\U0001f600\t% end ", "admin_api_key": "null"}
-    text = fill(config_file(sorted(secrets)) or "", secrets)
+    text = fill_yaml(config_file(sorted(secrets)) or "", secrets, "config_file")
     program = (
         "import json, os, sys, tempfile\n"
         "from sglang.srt.server_args import prepare_server_args\n"

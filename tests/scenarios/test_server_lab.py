@@ -11,19 +11,11 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from conftest import FULL, VMID, Controller, Lab
-
-HOST = f"ct{VMID}"
-PYTHON = "/opt/llmhost/replay/bin/python"
-PORT = 30050
-TINY = "/opt/llmhost/models/tiny"
-REAL_ARGUMENTS = ["--device", "cpu", "--max-total-tokens", "4096"]
-STATE = "/var/lib/llmhost/instances"
+from scenario_support import ACCOUNT, HOST, PORT, READY_S, STATE, Bench, Task, info, probe, replayed, server, wait  # noqa: F401
 
 # Tells what it received, then waits.
 TELL = """
@@ -73,112 +65,6 @@ NASTY = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Task:
-    """One call of a module."""
-
-    module: str
-    args: dict[str, Any]
-    check: bool = False
-    diff: bool = False
-    fails: bool = False
-
-
-def server(check: bool = False, diff: bool = False, fails: bool = False, **args: Any) -> Task:
-    return Task("server", args, check, diff, fails)
-
-
-def info(**args: Any) -> Task:
-    return Task("server_info", args)
-
-
-def probe(fails: bool = False, **args: Any) -> Task:
-    return Task("completion_probe", args, fails=fails)
-
-
-class Bench:
-    """Runs modules in the container, several in one play, and looks at what came of it."""
-
-    def __init__(self, lab: Lab, controller: Controller, work: pathlib.Path) -> None:
-        self.lab = lab
-        self.controller = controller
-        self.work = work
-        self.text = ""  # what the last play printed
-
-    def run(self, *tasks: Task, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        """The results of some tasks, of which each must do what it is expected to: succeed or fail."""
-        path = self.work / "tasks.yml"
-        plays = [
-            {
-                "name": f"Task {at}",
-                "llmhost.sglang." + task.module: task.args,
-                "check_mode": task.check,
-                "diff": task.diff,
-                "ignore_errors": task.fails,
-            }
-            for at, task in enumerate(tasks)
-        ]
-        path.write_text(json.dumps([{"hosts": HOST, "gather_facts": False, "tasks": plays}]))
-        play = self.controller.play(path, *options)
-        self.text = play.text()
-        found = [(one["status"], one["res"]) for one in play.tasks]
-        for task, (status, result) in zip(tasks, found):
-            assert (status == "failed") == task.fails, (task, json.dumps(result, indent=1))
-        assert len(found) == len(tasks), self.text
-        return [result for _status, result in found]
-
-    def one(self, task: Task, *options: str) -> dict[str, Any]:
-        return self.run(task, options=options)[0]
-
-    def server(self, **args: Any) -> dict[str, Any]:
-        return self.one(server(**args))
-
-    def sh(self, script: str, **options: Any) -> str:
-        return self.lab.ct("sh", "-c", script, **options)
-
-    def write(self, path: str, text: str) -> None:
-        self.lab.ct("sh", "-c", 'cat > "$1" && chmod 0644 "$1"', "sh", path, stdin=text)
-
-    def show(self, name: str, key: str) -> str:
-        return self.sh(f"systemctl show --value -p {key} sglang-{name}.service").strip()
-
-    def told(self) -> dict[str, Any]:
-        wait(lambda: self.sh("test -e /run/told/out.json && echo yes || true").strip() == "yes")
-        return json.loads(self.sh("cat /run/told/out.json"))
-
-    def family(self) -> set[str]:
-        return set(self.sh("pgrep -f 'family[.]py' || true").split())
-
-    def children(self) -> set[str]:
-        """The family's children, once both run."""
-        find = "pgrep -f 'family[.]py child' || true"
-        wait(lambda: len(self.sh(find).split()) == 2)
-        return set(self.sh(find).split())
-
-
-def wait(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"did not happen within {timeout_s:g} s"
-        time.sleep(0.2)
-
-
-def replayed(name: str = "chat", recording: str = "ok-clean-recipe", speed: float = 20, **more: Any) -> dict[str, Any]:
-    """Parameters of a server that is a recorded start, or the real one with ``script/test full``."""
-    arguments = [*REAL_ARGUMENTS, *more.pop("arguments", [])] if FULL else more.pop("arguments", [])
-    python, model = ("/opt/llmhost/runtime/bin/python", TINY) if FULL else (PYTHON, "/srv/model")
-    replay = {"LLMHOST_REPLAY": recording, "LLMHOST_REPLAY_SPEED": str(speed)}
-    return {
-        "name": name,
-        "argv": [python, "-m", "sglang.launch_server", "--model-path", model, "--port", str(PORT), *arguments],
-        "environment": {"SGLANG_USE_CPU_ENGINE": "1"} if FULL else replay,
-        "port": PORT,
-        "required_paths": [model],
-        "drain_timeout_s": 20,
-        **more,
-    }
-
-
 def told(**more: Any) -> dict[str, Any]:
     return {"name": "told", "argv": ["/usr/bin/python3", "/srv/tell.py"], "port": PORT + 1, **more}
 
@@ -199,11 +85,7 @@ def bench(fresh: Bench, request: pytest.FixtureRequest) -> Bench:
     if FULL:
         request.getfixturevalue("runtime")
     fresh.lab("replay-runtime", str(fresh.lab.data / "replay"))
-    fresh.sh(
-        "getent group sglang >/dev/null || groupadd --system sglang; "
-        "getent passwd sglang >/dev/null || useradd --system -g sglang -M -s /usr/sbin/nologin sglang; "
-        "mkdir -p /srv/model /run/told && chown sglang /run/told && echo {} > /srv/model/config.json"
-    )
+    fresh.sh(f"{ACCOUNT}; mkdir -p /run/told && chown sglang /run/told")
     fresh.write("/srv/tell.py", TELL)
     fresh.write("/srv/family.py", FAMILY)
     return fresh
@@ -229,11 +111,11 @@ def test_a_dry_run_on_a_fresh_host_tells_all_and_touches_nothing(fresh: Bench) -
     found = fresh.server(
         check=True,
         diff=True,
-        **replayed(argv=["/opt/nowhere/bin/python", "-m", "x"], required_paths=["/srv/model"], **nobody),
+        **replayed(argv=["/opt/nowhere/bin/python", "-m", "x"], required_paths=["/srv/no-model"], **nobody),
     )
     assert found["changed"] and found["active"]
     assert found["actions"] == ["make_folder", "write", "daemon_reload", "enable", "start"]
-    for word in ("user 'llmnobody'", "/opt/nowhere/bin/python", "/srv/model"):
+    for word in ("user 'llmnobody'", "/opt/nowhere/bin/python", "/srv/no-model"):
         assert word in "\n".join(found["notes"])
     assert "ExecStart=:/opt/nowhere/bin/python" in json.dumps(found["diff"])
     assert fresh.sh(look) == before
@@ -264,11 +146,14 @@ def test_start_then_nothing_to_do_then_one_restart(bench: Bench) -> None:
     for one in (again, dry, due, back):
         assert one["invocation_id"] in (first["invocation_id"], None), "nothing was started"
 
+    starts = "journalctl -q -o cat -u sglang-chat -b _PID=1 | grep -c ^Started"
+    before = int(bench.sh(starts))
     changed, after = bench.run(server(diff=True, **wanted), server(check=True, **wanted))
     assert changed["changes"] == ["arguments"] and changed["stop"]["result"]
     lines = "\n".join(entry["after"] for entry in changed["diff"])
     assert "--mem-fraction-static 0.7" in lines and "LLMHOST_START" not in lines
     assert changed["invocation_id"] == bench.show("chat", "InvocationID") != first["invocation_id"]
+    assert int(bench.sh(starts)) == before + 1, "one restart"
     assert after["changed"] is False
 
 
@@ -373,7 +258,6 @@ def test_a_port_that_another_server_holds_is_refused_before_anything_is_stopped(
     try:
         wait(lambda: f":{PORT + 5}" in bench.sh("ss -ltn"))
         wanted = replayed(port=PORT + 5)
-        wanted["argv"][wanted["argv"].index(str(PORT))] = str(PORT + 5)
         found, dry, as_it_is = bench.run(
             server(fails=True, **wanted), server(check=True, fails=True, **wanted), server(check=True, **replayed())
         )
@@ -508,6 +392,7 @@ def test_a_reboot_brings_it_back_with_the_same(bench: Bench) -> None:
     assert (found["changed"], found["changes"]) == (False, [])
     assert found["invocation_id"] != before["invocation_id"]
     assert json.loads(bench.sh(f"cat {STATE}/chat/start.json"))["invocation_id"] == found["invocation_id"]
+    wait(bench.answers, READY_S)
 
 
 def test_info_and_probe(bench: Bench) -> None:

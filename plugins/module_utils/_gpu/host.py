@@ -49,6 +49,11 @@ class Host:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def age(self, process: Process) -> float:
+        """How many seconds a process lives. Not by /proc/uptime: a container's counts from its own start."""
+        ticks = process.start_time / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks)
+
     # -- processes ----------------------------------------------------------------------------------------------
 
     def euid(self) -> int:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from typing import Callable
 
@@ -49,15 +50,16 @@ def hold(
                     break
                 except BlockingIOError:
                     if now() >= deadline:
-                        owner = os.pread(fd, 200, 0).decode("utf-8", "replace").strip()
+                        owner, _space, since = os.pread(fd, 200, 0).decode("utf-8", "replace").strip().partition(" ")
                         raise LlmHostError(
                             "locked",
-                            f"another task cleans {uuid} (process {owner or 'unknown'}; {path}): "
-                            "wait for it to end, then run again",
+                            f"another task cleans {uuid} since {since or 'an unknown time'} (process "
+                            f"{owner or 'unknown'}; {path}): wait for it to end, then run again",
                             owner=owner,
+                            since=since,
                             gpu=uuid,
                         ) from None
                     sleep(POLL_S)
             os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            os.pwrite(fd, f"{os.getpid()} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n".encode(), 0)
         yield

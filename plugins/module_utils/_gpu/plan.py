@@ -21,6 +21,8 @@ from .host import Host
 from .model import COMPUTE, MPS, Entry, Snapshot, version_tuple
 from .policy import BLOCKER, IGNORED, TARGET, TOLERATED, ZOMBIE, Facts, Scope, Verdict
 
+STARTING_S = 1800.0  # a server that somebody started by hand may be silent for so long
+
 
 @dataclass
 class Candidate:
@@ -31,6 +33,7 @@ class Candidate:
     kinds: frozenset[str] = frozenset()
     memory: dict[str, int | None] = field(default_factory=dict)  # target's UUID -> MiB
     top: bool = False
+    mps: bool = False  # a client of MPS, on these GPUs or on others
 
     @property
     def process(self) -> Process:
@@ -64,7 +67,6 @@ class Plan:
     unknown: list[dict[str, Any]] = field(default_factory=list)
     gone: list[dict[str, Any]] = field(default_factory=list)  # listed by the driver, no process any more
     units: list[str] = field(default_factory=list)  # of this host, to be stopped first
-    live: dict[int, str] = field(default_factory=dict)  # PID -> URL of a server that answers
     invisible: bool = False
 
     def known(self) -> set[int]:
@@ -126,7 +128,9 @@ class Builder:
         self.nested = nested
         self.driver = version_tuple(snapshot.driver_version)
         self.uses = uses(snapshot, targets)
-        self.listed = {entry.pid for gpu in snapshot.gpus for entry in gpu.entries or ()}
+        entries = [entry for gpu in snapshot.gpus for entry in gpu.entries or ()]
+        self.listed = {entry.pid for entry in entries}
+        self.served = {entry.pid for entry in entries if MPS in entry.kinds}
         self.own = host.own()
         self.plan = Plan()
         self.table: dict[int, Process] = {}
@@ -228,7 +232,7 @@ class Builder:
             dead=dead,
         )
         memory = {uuid: self._sum(listed) for uuid, listed in entries.items()}
-        candidate = Candidate(handle, policy.classify(facts, self.scope), kinds, memory)
+        candidate = Candidate(handle, policy.classify(facts, self.scope), kinds, memory, mps=pid in self.served)
         kind = candidate.verdict.kind
         if kind == IGNORED:
             handle.close()
@@ -360,7 +364,10 @@ class Builder:
                     self.plan.units.append(owner)
 
     def _live(self) -> None:
-        """Servers outside any unit that answer are somebody's: their processes become blockers."""
+        """Servers outside any unit that answer, or may still be starting, are somebody's: blockers.
+
+        A start says nothing until it is ready, half an hour later with a large model; no port yet is no sign of age.
+        """
         if self.scope.force:
             return
         for candidate in list(self.plan.targets.values()):
@@ -376,18 +383,21 @@ class Builder:
             ):
                 continue
             url = self.host.answers(process)
-            if url is None:
+            age = self.host.age(process)
+            if url is None and (unit is not None or age >= STARTING_S):
                 continue
+            why = (
+                f"a live server: {url} answers" if url else f"a start in progress: PID {process.pid} is {age:.0f} s old"
+            )
             for pid in family:
                 one = self.plan.targets.pop(pid, None)
                 if one is not None:
-                    one.verdict = replace(one.verdict, kind=BLOCKER, why=f"a live server: {url} answers")
+                    one.verdict = replace(one.verdict, kind=BLOCKER, why=why)
                     self.plan.blockers[pid] = one
-                    self.plan.live[pid] = url
 
     def _is_top(self, process: Process) -> bool:
         return not any(pid in self.plan.targets for pid in self._above(process))
 
 
 def uses_mps(plan: Plan) -> list[Candidate]:
-    return [candidate for candidate in plan.targets.values() if MPS in candidate.kinds]
+    return [candidate for candidate in plan.targets.values() if candidate.mps]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Private to this collection: may change in any release.
-"""Release GPUs and prove it: plan, stop units, SIGTERM, one SIGKILL, wait until the memory is at its baseline.
+"""Release GPUs and prove it: plan, leave MPS, stop units, SIGTERM, one SIGKILL, wait for the memory's baseline.
 
 "The PIDs are gone" is not "the memory is back": it returns while the dying process closes the device, up to minutes
 later. And a query that fails is never read as "clean".
@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from .._errors import LlmHostError
 from .._process.signals import Handle
-from . import lock, policy
+from . import lock, mps, policy
 from .choose import Target, choose, mixed
 from .diagnosis import Evidence, diagnose
 from .host import Host
@@ -30,8 +30,13 @@ SETTLE_S = 0.05  # memory, once it is at the baseline
 LISTS_S = 1.0  # the process lists: the driver takes its locks for them
 LATER_S, LISTS_LATER_S = 10.0, 2.0  # after so long the lists are asked for more rarely
 TOP_PART = 2 / 3  # of the grace: the launcher alone; after it every process of the server
+MPS_S = 10.0  # at least so long an MPS server may take to let go of a client
 VANISHED_TRIES = 3  # looks, where a listed process ended before it was opened
 GHOST_PERCENT = 90
+MPS_CURE = (
+    "Stop MPS in order ('echo quit | nvidia-cuda-mps-control') where its control daemon runs, or give this task its "
+    "CUDA_MPS_PIPE_DIRECTORY (environment)"
+)
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,7 @@ class Release:
             return
         for candidate in self.plan.targets.values():
             self.shared |= self.host.shared_memory(candidate.process.pid)
+        self._drain_mps()
         self._stop_units()
         self._terminate()
         self._kill()
@@ -162,6 +168,11 @@ class Release:
         for attempt in range(VANISHED_TRIES):
             snapshot = self.snapshot = self.look()
             self.warnings = list(snapshot.warnings)
+            if self.driver.nested:
+                self.warnings.append(
+                    "this is a container (not the host's first PID namespace): processes outside it may use these GPUs "
+                    "unseen, and only their memory shows. Run the task on the host that owns the GPUs (delegate_to)"
+                )
             self.rows = [self._row(target) for target in choose(snapshot, self.request.gpus)]
             good = [row.target for row in self.rows if row.problem is None]
             for row in self.rows:
@@ -254,15 +265,15 @@ class Release:
                 f"{len(plan.blockers)} process(es) on these GPUs may not be stopped, so nothing was: {what}. "
                 "Stop them yourself, or name them ('units', 'match', 'vmid'), or leave them be ('exclude')",
             )
-        mps = uses_mps(plan)
-        if mps and self.host.mps_control("get_server_list") is None:
-            raise self._fail(
-                "mps_in_use",
-                f"PID {mps[0].process.pid} is a client of MPS, and no MPS control answers here to drain it. Killing "
-                "it could "
-                "hang every client of the GPU; nothing was signalled. Stop MPS in order ('echo quit | "
-                "nvidia-cuda-mps-control')",
-            )
+        served = mps.clients(self.host.mps_control) if uses_mps(plan) else {}
+        for candidate in uses_mps(plan):
+            if served is None or candidate.process.pid not in served:
+                who = "no MPS control answers here" if served is None else "no MPS server knows it here"
+                raise self._fail(
+                    "mps_in_use",
+                    f"PID {candidate.process.pid} is a client of MPS, and {who} to let go of it. Killing it could hang "
+                    f"every client of the GPU; nothing was signalled. {MPS_CURE}",
+                )
         fatal = [row for row in self.rows if row.problem]
         if fatal and len(fatal) == len(self.rows):
             raise self._unfit(fatal)
@@ -306,9 +317,6 @@ class Release:
 
     def _terminate(self) -> None:
         """SIGTERM to the top of each server, so that it drains and ends its children itself; then to the rest."""
-        for candidate in uses_mps(self.plan):
-            if not candidate.handle.exited():  # the number is then still its own
-                self._drain_mps(candidate)
         left = self.host.wait(self._handles(), 0.0)
         by_pid = self.plan.targets
         start = self.host.now()
@@ -335,27 +343,40 @@ class Release:
             if action["signal"] == name and action["outcome"] == "sent":
                 action["outcome"] = "still running" if action["pid"] in running else "exited"
 
-    def _drain_mps(self, candidate: Candidate) -> None:
-        """Ask the MPS server to end a client; a signal could hang all of them."""
-        servers = (self.host.mps_control("get_server_list") or "").split()
-        for server in servers:
-            self.host.mps_control(f"terminate_client {server} {candidate.process.pid}")
-        self.changed = True
-        self._act(candidate, "mps terminate_client", "sent")
+    def _drain_mps(self) -> None:
+        """Have the MPS servers let go of their clients, and see that they did: a signal before could hang all.
+
+        Before units are stopped, too, for that ends in signals.
+        """
+        left = {candidate.process.pid: candidate for candidate in uses_mps(self.plan)}
+        deadline = self.host.now() + max(self.request.grace_s, MPS_S)
+        sent: dict[int, dict[str, Any]] = {}
+        while left:
+            served = mps.clients(self.host.mps_control)
+            for pid, candidate in list(left.items()):
+                if candidate.handle.exited() or (served is not None and pid not in served):
+                    if pid in sent:
+                        sent[pid]["outcome"] = "drained"
+                    del left[pid]
+                elif served is not None and pid not in sent:  # it lives, so the number is still its own
+                    mps.terminate(self.host.mps_control, served[pid], pid)
+                    self.changed = True
+                    sent[pid] = self._act(candidate, "mps terminate_client", "sent")
+            if left and (served is None or self.host.now() >= deadline):
+                why = "the MPS control no longer answers" if served is None else "its MPS server did not let go of it"
+                raise self._fail(
+                    "mps_in_use",
+                    f"PID {min(left)} is a client of MPS, and {why}. It was not signalled, for killing it could hang "
+                    f"every client of the GPU. {MPS_CURE}",
+                )
+            if left:
+                self.host.sleep(POLL_S)
 
     def _kill(self) -> None:
         """One SIGKILL through the same descriptors, to those that are still who they were."""
         left = self.host.wait(self._handles(), 0.0)
         if not left:
             return
-        stuck = [handle for handle in left if "mps" in self.plan.targets[handle.pid].kinds]
-        if stuck:
-            raise self._fail(
-                "mps_in_use",
-                f"PID {stuck[0].pid} is a client of MPS and did not end on its own; it is not killed, for that could "
-                "hang every "
-                "client of the GPU. Stop MPS in order ('echo quit | nvidia-cuda-mps-control')",
-            )
         for handle in left:
             candidate = self.plan.targets[handle.pid]
             why = self._changed_since(candidate)

@@ -286,6 +286,8 @@ def capabilities(run: Run, uuids: list[str]) -> dict[str, str]:
 
 def used_memory(run: Run, uuids: list[str], nested: bool = False) -> dict[str, Memory]:
     """Memory of GPUs by UUID, cheaply. Each UUID that was asked for is in the answer, or it is an error."""
+    if not uuids:  # an empty list would mean none of them, and fail
+        return {}
     fields = "uuid,memory.total,memory.used,memory.free,memory.reserved"
     code, out, err = run([f"--query-gpu={fields}", "--format=csv,noheader,nounits", "-i", ",".join(uuids)])
     if code == 2 and "memory.reserved" in out + err:  # an older driver

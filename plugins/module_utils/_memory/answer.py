@@ -55,6 +55,7 @@ class Plan:
     budget: tuple[GpuBudget, ...] = ()
     wanted_context: int | None = None
     wanted_requests: int | None = None
+    free_before_gib: float | None = None  # of the fullest used card, where the driver told
     confidence: str = "low"
     empirical: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()

@@ -11,10 +11,19 @@ JSON shape (one document per host, model, version and parallel layout)::
      "observed": {"max_total_num_tokens": 372110, "max_running_requests": 8}}
 
 ``numbers`` holds what SGLang logged for the fullest rank; a number that was not logged is left out.
+A document lies below ``<state_dir>/calibration/``. A later start, good or bad, replaces the numbers that it logged and
+leaves the others.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +47,8 @@ NUMBERS: dict[str, str] = {
 }
 OBSERVED = ("max_total_num_tokens", "max_running_requests")
 KEY_PARTS = ("host", "model", "sglang_version", "layout")
+_PAIR = ("free_before_gib", "before_load_gib")
+MOST_STARTUP_LOSS_GIB = 8.0  # more than any driver and NCCL take: the card was not free when it was looked at
 
 
 @dataclass(frozen=True)
@@ -155,6 +166,87 @@ def _fullest_rank(entries: Sequence[Mapping[str, Any]]) -> Any:
 
 def _value(entries: Sequence[Mapping[str, Any]], at: str, name: str) -> float | None:
     return next((float(entry[name]) for entry in entries if entry.get("at") == at and name in entry), None)
+
+
+# --- on disk ----------------------------------------------------------------------------------------------------
+
+
+def path_of(state_dir: str, key: Mapping[str, str]) -> str:
+    """The file of one host, model, version and layout: a name for people, and a digest that tells them apart."""
+    words = [os.path.basename(key["model"].rstrip("/")), key["sglang_version"], key["layout"]]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join(words))[:120]
+    told = json.dumps([key[part] for part in KEY_PARTS]).encode()
+    return f"{state_dir.rstrip('/')}/calibration/{name}-{hashlib.sha256(told).hexdigest()[:8]}.json"
+
+
+def load(state_dir: str, key: Mapping[str, str]) -> Calibration | None:
+    """What is stored; ``None`` where there is nothing. Raises ``calibration_invalid``."""
+    path = path_of(state_dir, key)
+    try:
+        with open(path, encoding="utf-8") as handle:
+            document = json.load(handle)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise _invalid(f"{path}: {error}") from None
+    if not isinstance(document, dict):
+        raise _invalid(f"{path} holds no mapping")
+    return from_dict(document)
+
+
+def of_start(plan: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> Calibration | None:
+    """What a start taught that was planned so (a result of ``memory_plan_info``); ``None`` where it told nothing."""
+    known = plan.get("calibration")
+    key = known.get("key") if isinstance(known, Mapping) else None
+    logged: dict[str, Any] = from_watch(entries)
+    if not isinstance(known, Mapping) or not isinstance(key, Mapping) or not logged:
+        return None
+    free, before = known.get("free_before_gib"), logged.get("before_load_gib")
+    if free is not None and before is not None and 0 <= free - before <= MOST_STARTUP_LOSS_GIB:
+        logged["free_before_gib"] = free
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return from_log_numbers({part: str(key[part]) for part in KEY_PARTS if part in key}, now, logged)
+
+
+def store(state_dir: str, measured: Calibration) -> dict[str, Any]:
+    """Keep the numbers: ``path``, and ``stored`` where they are news. A folder that cannot be written is no failure."""
+    path = path_of(state_dir, measured.key)
+    earlier = None
+    with contextlib.suppress(LlmHostError):  # what cannot be read is replaced
+        earlier = load(state_dir, measured.key)
+    merged = measured
+    if earlier is not None:
+        numbers = {**earlier.numbers, **measured.numbers}
+        if "free_before_gib" in earlier.numbers and "free_before_gib" not in measured.numbers:
+            # both belong to one moment: their difference is what a start loses
+            numbers.update({name: earlier.numbers[name] for name in _PAIR if name in earlier.numbers})
+        observed = {**earlier.observed, **measured.observed}
+        if (numbers, observed) == (earlier.numbers, earlier.observed):
+            return {"path": path, "stored": False}
+        merged = Calibration(measured.key, measured.measured_at, numbers, observed)
+    try:
+        _write(path, json.dumps(merged.as_dict(), indent=1, sort_keys=True) + "\n")
+    except OSError as error:
+        return {"path": path, "stored": False, "problem": str(error)}
+    return {"path": path, "stored": True}
+
+
+def _write(path: str, text: str) -> None:
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".calibration-", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            os.fchmod(stream.fileno(), 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+# --- compared ---------------------------------------------------------------------------------------------------
 
 
 def matches(calibration: Calibration, wanted: Mapping[str, str]) -> bool:

@@ -75,8 +75,16 @@ def read(directory: str) -> Checkpoint:
     return Checkpoint(tuple(tensors.values()), tuple(names))
 
 
-def _unreadable(path: str, what: str) -> LlmHostError:
-    return LlmHostError("weights_unreadable", f"{path}: {what}", path=path)
+class Unreadable(LlmHostError):
+    """Weights that cannot be taken. ``problem`` tells what is wrong: ``truncated``, ``unknown_type`` or ``corrupt``."""
+
+    def __init__(self, path: str, what: str, problem: str = "corrupt") -> None:
+        super().__init__("weights_unreadable", f"{path}: {what}", path=path)
+        self.problem = problem
+
+
+def _unreadable(path: str, what: str, problem: str = "corrupt") -> LlmHostError:
+    return Unreadable(path, what, problem)
 
 
 def _file_names(directory: str) -> list[str]:
@@ -125,7 +133,7 @@ def read_file(path: str) -> list[Tensor]:
         with open(path, "rb") as data:
             prefix = data.read(_LENGTH_BYTES)
             if len(prefix) < _LENGTH_BYTES:
-                raise _unreadable(path, f"is truncated ({file_bytes} bytes, no header); download it again")
+                raise _unreadable(path, f"is truncated ({file_bytes} bytes, no header); download it again", "truncated")
             header_bytes = struct.unpack("<Q", prefix)[0]
             if header_bytes > _LARGEST_HEADER_BYTES:
                 raise _unreadable(path, "is corrupt (no safetensors header); download it again")
@@ -133,7 +141,7 @@ def read_file(path: str) -> list[Tensor]:
     except OSError as error:
         raise _unreadable(path, f"cannot be read ({error.strerror})") from error
     if len(header) < header_bytes:
-        raise _unreadable(path, "is truncated inside its header; download it again")
+        raise _unreadable(path, "is truncated inside its header; download it again", "truncated")
     return _tensors(path, header, file_bytes - _LENGTH_BYTES - header_bytes)
 
 
@@ -154,7 +162,7 @@ def _tensors(path: str, header: bytes, data_bytes: int) -> list[Tensor]:
         tensors.append(tensor)
     if last_byte > data_bytes:
         raise _unreadable(
-            path, f"is truncated: {last_byte - data_bytes} bytes of tensors are missing; download it again"
+            path, f"is truncated: {last_byte - data_bytes} bytes of tensors are missing; download it again", "truncated"
         )
     return tensors
 
@@ -167,7 +175,8 @@ def _tensor(path: str, name: str, entry: Any) -> tuple[Tensor, int]:
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(path, f"is corrupt (tensor {name} is not described); download it again") from error
     if dtype not in DTYPE_BITS:
-        raise _unreadable(path, f"tensor {name} has the unknown type {dtype}; this planner cannot size it")
+        what = f"tensor {name} has the unknown type {dtype}; this planner cannot size it"
+        raise _unreadable(path, what, "unknown_type")
     elements = 1
     for size in shape:
         elements *= size

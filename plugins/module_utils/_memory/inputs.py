@@ -76,7 +76,19 @@ def _gpus(params: Mapping[str, Any]) -> tuple[Gpu, ...]:
             raise LlmHostError("gpus_invalid", "gpu_total_mib and gpu_count must be positive.")
         return tuple(Gpu(index, params.get("gpu_name") or "GPU", total_mib) for index in range(params["gpu_count"]))
     cards = [_gpu(entry, position) for position, entry in enumerate(listed)]
-    return _with_reclaimable(cards, listed, params.get("reclaimable") or [])
+    freed = [*(params.get("reclaimable") or []), *_of_targets(params.get("clean_targets") or [], listed)]
+    return _with_reclaimable(cards, listed, freed)
+
+
+def _of_targets(targets: Sequence[Mapping[str, Any]], listed: Sequence[Any]) -> list[dict[str, Any]]:
+    """What the targets of ``gpu_clean`` hold of the given GPUs, as far as the driver tells it."""
+    ours = {str(entry.get("uuid")) for entry in listed}
+    return [
+        {"gpu": uuid, "memory_mib": held, "pid": target.get("pid")}
+        for target in targets
+        for uuid, held in (target.get("memory_mib") or {}).items()
+        if uuid in ours and isinstance(held, int)
+    ]
 
 
 def _gpu(entry: Any, position: int) -> Gpu:

@@ -101,6 +101,7 @@ def _with_memory(problem: Problem, launch: Launch, plan: Plan) -> Plan:
         fraction_given=given,
         fraction_automatic=automatic,
         hidden_defaults=plan.hidden_defaults + _decided_by_card(launch, sizes, automatic),
+        free_before_gib=_free_before(used),
         confidence=_confidence(problem, launch, used),
         empirical=_empirical(problem, launch, used),
     )
@@ -114,6 +115,12 @@ def _with_memory(problem: Problem, launch: Launch, plan: Plan) -> Plan:
     chosen = given if given is not None else automatic
     decided = _decide(problem, plan, chosen if chosen is not None else 0.0)
     return _with_budget(problem, used, _with_window(problem, decided))
+
+
+def _free_before(used: tuple[Gpu, ...]) -> float | None:
+    if any(gpu.free_mib is None for gpu in used):
+        return None
+    return round(min(gpu.free_gib for gpu in used), 3)
 
 
 def _decided_by_card(launch: Launch, sizes: WorkSizes, automatic: float | None) -> tuple[HiddenDefault, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import expected, overheads, weights
-from .arguments import Launch
+from .arguments import ArgumentsRefused, Launch, resolve
 from .calibration import Calibration, layout, matches
 from .geometry import Geometry
 from .headers import Tensor
@@ -98,6 +98,17 @@ class Problem:
         if self.calibration is None or not matches(self.calibration, like):
             return None
         return self.calibration
+
+    def calibration_key(self, host: str, model: str) -> dict[str, str] | None:
+        """By which a start of this problem is remembered; None where its numbers would be of no use."""
+        if not (self.rocm or self.ascend or self.device == "cuda"):
+            return None
+        try:
+            launch = resolve(self.arguments, self.geometry, self.version, self.device)
+        except ArgumentsRefused:
+            return None
+        shape = layout(launch.tp, launch.dp, launch.pp, launch.ep)
+        return {"host": host, "model": model, "sglang_version": show(self.version), "layout": shape}
 
     def used_gpus(self, launch: Launch) -> tuple[Gpu, ...]:
         """The cards that the ranks of this host run on; fewer than needed where the host has not enough."""

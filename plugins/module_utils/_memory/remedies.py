@@ -8,7 +8,7 @@ plans to a start is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +57,30 @@ def plan(problem: Problem) -> tuple[Plan, list[Remedy]]:
     found = [proof for row in ROWS for proof in [_prove(row, problem, answer)] if proof is not None]
     useful = [remedy for remedy, proof in found if proof.useful and _enough_requests(proof)]
     return answer, useful or ([remedy for remedy, _answer in found] if answer.verdict == FAIL else [])
+
+
+def prove(problem: Problem, proposed: Sequence[Mapping[str, Any]]) -> list[Remedy]:
+    """Remedies that somebody else proposes (the verdict of a failed start), each with its plan where it can be planned.
+
+    ``proven_by`` is left out where the change is none of arguments, or names no value ("<higher>").
+    """
+    found = []
+    for one in proposed:
+        changes = one.get("arguments") or {}
+        concrete = bool(changes) and not any(isinstance(value, str) and "<" in value for value in changes.values())
+        proof = evaluate(problem.with_changes(changes)).proof() if concrete else None
+        found.append(
+            Remedy(
+                id=str(one.get("id") or "proposed"),
+                text=str(one.get("text") or ""),
+                arguments=dict(changes),
+                host_action=one.get("host_action"),
+                proven_by=proof,
+                safe=bool(one.get("safe")),
+                docs=one.get("docs"),
+            )
+        )
+    return found
 
 
 def _prove(row: Row, problem: Problem, answer: Plan) -> tuple[Remedy, Plan] | None:

@@ -16,6 +16,9 @@ REMEDY = "remedy"  # the layer in which a null takes an argument away, as Remedy
 # What must not be readable by everybody on the host. They travel as `secrets`, never as `arguments`.
 SECRETS = ("api_key", "admin_api_key", "ssl_keyfile_password")
 
+# A path, and no abbreviation of ssl_keyfile_password.
+BEGINS_LIKE_A_SECRET = ("ssl_keyfile",)
+
 # Options that take a file or JSON, where the JSON would hold a key.
 SECRET_INSIDE = ("watermark_config",)
 
@@ -51,9 +54,9 @@ def misplaced_secrets(layers: Sequence[Layer], extra: Sequence[str]) -> list[str
 
 
 def _may_be_secret(written: Any) -> bool:
-    """Abbreviations too, as argparse takes them."""
+    """Abbreviations too, as argparse takes them; an option whose whole name begins a secret's is none."""
     key = names.key_of(names.spelling_of(written)) if isinstance(written, str) else ""
-    return len(key) > 4 and any(secret.startswith(key) for secret in SECRETS)
+    return len(key) > 4 and key not in BEGINS_LIKE_A_SECRET and any(secret.startswith(key) for secret in SECRETS)
 
 
 @dataclass

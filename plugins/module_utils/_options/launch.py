@@ -31,6 +31,7 @@ class Request:
     secrets: dict[str, Any] = field(default_factory=dict)
     config_path: str | None = None
     allow_secret_in_argv: bool = False
+    allow_open: bool = False
     gpus: list[Any] | None = None
     gpu_count: int | None = None
     running_argv: list[str] | None = None
@@ -51,7 +52,8 @@ def launch(request: Request) -> dict[str, Any]:
         problems.append(problem)
     count = request.gpu_count if request.gpu_count is not None else (len(listed) if indices is not None else None)
     model, note = read_model(collected.value("model_path"))
-    checked = rules.check(facts(known, collected, model, count, listed, sorted(request.secrets)), request.ignore_rules)
+    ignored = [*request.ignore_rules, *(["open_without_key"] if request.allow_open else [])]
+    checked = rules.check(facts(known, collected, model, count, listed, sorted(request.secrets)), ignored)
     problems += checked.problems
     problems += render.secret_problems(known, request.secrets, request.config_path, request.allow_secret_in_argv)
     if not any(row.option == "model_path" for row in problems):

@@ -3,16 +3,16 @@
 """Arguments -> the command as a list, the command for people, the environment and the configuration file.
 
 Secrets are never in any of them. Where one belongs stands a placeholder; whoever writes the file, the unit or the
-environment fills it in with ``fill`` at the last moment, so results, facts and logs carry none.
+environment fills it in at the last moment (``_placeholders``), so results, facts and logs carry none.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._placeholders import masked, placeholder, yaml_text
 from . import values
 from .arguments import SECRETS, Collected, parse_argv
 from .model import Argument, Problem, Schema
@@ -22,11 +22,6 @@ ENTRY_POINT = ("-m", "sglang.launch_server")  # in every version; `sglang serve`
 FIRST = ("model_path", "served_model_name", "host", "port")
 ENVIRONMENT_SECRETS = {"hf_token": "HF_TOKEN"}
 MASK = "********"
-_PLACEHOLDER = re.compile(r"@llmhost-secret:([a-z_]+)@")
-
-
-def placeholder(name: str) -> str:
-    return f"@llmhost-secret:{name}@"
 
 
 def ordered(collected: Collected) -> list[Argument]:
@@ -58,7 +53,7 @@ def argv(
 
 def command(words: Sequence[str]) -> str:
     """For people: quoted for a shell, secrets masked."""
-    return " ".join(shlex.quote(_PLACEHOLDER.sub(MASK, word)) for word in words)
+    return " ".join(shlex.quote(masked(word, MASK)) for word in words)
 
 
 def config_file(names: Sequence[str]) -> str | None:
@@ -68,38 +63,6 @@ def config_file(names: Sequence[str]) -> str | None:
     lines = ["# Secrets of this server. Written by llmhost.sglang; mode 0600.\n"]
     lines += [f"{name.replace('_', '-')}: {yaml_text(placeholder(name))}\n" for name in names]
     return "".join(lines)
-
-
-def fill(text: str, secrets: Mapping[str, str]) -> str:
-    """Put the secrets into a configuration file (their placeholders stand in double quotes)."""
-
-    def value(found: re.Match[str]) -> str:
-        return yaml_text(secrets[found.group(1)])
-
-    return re.sub('"' + _PLACEHOLDER.pattern + '"', value, text)
-
-
-def fill_word(word: str, secrets: Mapping[str, str]) -> str:
-    """Put the secrets into one word of a command or one value of an environment."""
-    return _PLACEHOLDER.sub(lambda found: secrets[found.group(1)], word)
-
-
-def yaml_text(value: str) -> str:
-    """A double-quoted YAML scalar in ASCII: the value comes back byte for byte, whatever is in it."""
-    parts = []
-    for character in value:
-        code = ord(character)
-        if character in '"\\':
-            parts.append("\\" + character)
-        elif 0x20 <= code < 0x7F:
-            parts.append(character)
-        elif code <= 0xFF:
-            parts.append(f"\\x{code:02x}")
-        elif code <= 0xFFFF:
-            parts.append(f"\\u{code:04x}")
-        else:
-            parts.append(f"\\U{code:08x}")
-    return '"' + "".join(parts) + '"'
 
 
 def environment(gpu_indices: Sequence[int] | None, secrets: Mapping[str, str]) -> dict[str, str]:

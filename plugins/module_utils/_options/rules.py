@@ -77,6 +77,10 @@ def check(facts: Facts, ignore: Sequence[str] = ()) -> Checked:
     return checked
 
 
+def _is_loopback(host: Any) -> bool:
+    return host is None or str(host) in ("localhost", "::1", "[::1]") or str(host).startswith("127.")
+
+
 def _above(facts: Facts, key: str, limit: int = 1) -> bool:
     return facts.number(key, limit) > limit
 
@@ -1231,10 +1235,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "open_without_key",
         ("host", "api_key"),
-        lambda f: f["host"] not in (None, "127.0.0.1", "localhost", "::1") and not f["api_key"],
-        "the server listens on {host} without an API key",
-        "give secrets.api_key, or write host: 127.0.0.1",
-        kind="note",
+        lambda f: not _is_loopback(f["host"]) and not f["api_key"],
+        "the server would listen on {host} without an API key: whoever reaches it uses it",
+        "give secrets.api_key, write host: 127.0.0.1, or accept that with allow_open: true",
     ),
     # -- disaggregation --------------------------------------------------------------------------------------
     Rule(

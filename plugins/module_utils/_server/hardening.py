@@ -18,7 +18,13 @@ class Setting:
 
 
 HARDENING = (
-    Setting("NoNewPrivileges", "yes", "Nothing in SGLang needs setuid; device nodes must be there before the start"),
+    Setting(
+        "NoNewPrivileges",
+        "yes",
+        "Nothing in SGLang needs setuid. CUDA would call nvidia-modprobe, which is setuid, to make device nodes that "
+        "are missing: with this it cannot, so they must be there before the start (nvidia-persistenced, or the "
+        "container's own entries; ExecStartPre waits for them)",
+    ),
     Setting(
         "CapabilityBoundingSet",
         "",

@@ -92,6 +92,7 @@ class Client:
     api_key: str | None = field(default=None, repr=False)
     validate_certs: bool = True
     ca_path: str | None = None
+    server_name: str | None = None  # whose name the certificate must hold, where it is not the host of the URL
 
     @property
     def port(self) -> int:
@@ -203,7 +204,7 @@ class Client:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if parts.scheme == "https":
                     sock.settimeout(max(0.001, deadline - time.monotonic()))
-                    return self._tls().wrap_socket(sock, server_hostname=self.host)
+                    return self._tls().wrap_socket(sock, server_hostname=self.server_name or self.host)
             except BaseException:
                 sock.close()
                 raise

@@ -49,9 +49,10 @@ class Asking:
     port: int | None = None
     timeout_s: float = 30.0
     health_timeout_s: float = 25.0
-    scheme: str = "http"
+    scheme: str | None = None
     validate_certs: bool = True
     ca_path: str | None = None
+    server_name: str | None = None
 
 
 def look(name: str, asking: Asking, unit_dir: str = units.UNIT_DIR, proc: str = "/proc") -> dict[str, Any]:
@@ -66,7 +67,9 @@ def look(name: str, asking: Asking, unit_dir: str = units.UNIT_DIR, proc: str = 
     processes = _processes(host, shown)
     current = marker if marker.get("invocation_id") == shown.get("InvocationID") else {}
     address = WILDCARDS.get(asking.host or mark.get("Host", ""), asking.host or mark.get("Host", ""))
-    url = f"{asking.scheme}://{f'[{address}]' if ':' in address else address}:{port}" if port else None
+    argv = _running_argv(shown, current, proc)
+    scheme = asking.scheme or ("https" if "ssl_certfile" in arguments(argv) else "http")
+    url = f"{scheme}://{f'[{address}]' if ':' in address else address}:{port}" if port else None
     found: dict[str, Any] = {
         "name": name,
         "unit": host.unit,
@@ -89,11 +92,11 @@ def look(name: str, asking: Asking, unit_dir: str = units.UNIT_DIR, proc: str = 
         "notes": [],
     }
     key = asking.api_key or configured_key(mark.get("ConfigPath", ""))
-    client = Client(url, key, asking.validate_certs, asking.ca_path) if url else None
+    client = Client(url, key, asking.validate_certs, asking.ca_path, asking.server_name) if url else None
     health, detail = _health(shown, processes, client, port, host, deadline, asking.health_timeout_s)
     found.update(health=health, health_detail=detail)
     if client and health in ("ready", "starting", "frozen", "stopping", "unknown") and _answers(port, proc):
-        _ask(found, client, health, deadline, _running_argv(shown, current, proc))
+        _ask(found, client, health, deadline, argv)
     return found
 
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .. import _placeholders as placeholders
 from .._errors import LlmHostError
-from . import files, instance, placeholders, prestart
+from . import files, instance, prestart
 from . import unit as units
 from .host import Host
 from .instance import WantedFile, WantedFolder, Wish
@@ -48,7 +49,7 @@ class Request:
 def secret_values(params: Mapping[str, Any]) -> list[str]:
     """Values in open parameters that are secrets by their name: nobody may print them."""
     found = [str(value) for value in (params.get("secrets") or {}).values()]
-    found += [str(value) for name, value in (params.get("environment") or {}).items() if _secret(name, str(value))]
+    found += [str(value) for name, value in (params.get("environment") or {}).items() if is_secret(name, str(value))]
     argv = params.get("argv") or []
     for index, argument in enumerate(argv):
         option, equals, value = argument.partition("=")
@@ -57,7 +58,8 @@ def secret_values(params: Mapping[str, Any]) -> list[str]:
     return [value for value in found if value and not placeholders.names(value)]
 
 
-def _secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable of the environment is a secret by its name, or waits for one."""
     return _SECRET_VARIABLE.fullmatch(name) is not None or bool(placeholders.names(value))
 
 
@@ -261,7 +263,7 @@ def _environment(params: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, s
     """Variables for the unit file, which everybody may read, and those for the file that root alone may."""
     shown = {name: str(value) for name, value in params["environment"].items()}
     hidden = {name: str(value) for name, value in (params["secret_environment"] or {}).items()}
-    hidden.update({name: shown.pop(name) for name, value in list(shown.items()) if _secret(name, value)})
+    hidden.update({name: shown.pop(name) for name, value in list(shown.items()) if is_secret(name, value)})
     hidden = {name: placeholders.fill(value, params["secrets"] or {}, "environment") for name, value in hidden.items()}
     for name in (*shown, *hidden):
         if name in (units.INSTANCE_MARK, units.START_MARK):

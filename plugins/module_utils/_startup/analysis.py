@@ -11,14 +11,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from .failures import Collector, Failure
-from .lines import ONCE_TRIGGERS, Line, Raw, Splitter, parse, pieces, wanted
+from .failures import Collector, Failure, ends_launcher
+from .lines import ONCE_TRIGGERS, Line, Raw, Splitter, is_request, parse, pieces, wanted
 from .phases import Tracker
 
 TAIL_BYTES = 64 * 1024
 RUN_LIMIT = 50
 SHAPE_BYTES = 400
 SHAPES = 2048
+NUMBERS = b"0123456789abcdefABCDEF"  # hexadecimal ones too
 
 # Lines after which this start cannot become ready any more.
 FATAL = re.compile(
@@ -128,11 +129,13 @@ class Analysis:
     def _raw(self, raw: Raw, now: float | None) -> None:
         if self.splitter.everything and not self.collector.busy and not wanted(raw.data, self.splitter.triggers):
             return
+        if is_request(raw.data):
+            return
         self.lines_seen += 1
         shape = None
         if not self.collector.busy and len(raw.data) <= SHAPE_BYTES:
             # Noise repeats itself but for its numbers: what told nothing once tells nothing again.
-            shape = raw.data.translate(None, b"0123456789")
+            shape = raw.data.translate(None, NUMBERS)
             if shape in self._dull:
                 return
         before = self._told()
@@ -180,7 +183,9 @@ class Analysis:
                 self.splitter.forget(_ONCE[event])
         # A mark of a phase is no part of a traceback, except where the words stand inside of one.
         if event is None or line.text.lstrip().startswith(("File ", "Traceback")) or "rror" in line.text:
-            self.collector.feed(line, self._where)
+            failure = self.collector.feed(line, self._where)
+            if failure is not None and self.ready is None and self.fatal is None and ends_launcher(failure):
+                self.fatal = Mark(line.text[:2000], line.offset, line.number, line.rank)
         self._marks(line)
 
     def _event(self, event: str, line: Line) -> None:

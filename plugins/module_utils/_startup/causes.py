@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from . import causes_config, causes_install, causes_kernel, causes_memory, causes_network, causes_process
 from .cause import Cause
 
-DOCS = "failure-catalogue.html#"
+DOCS = "catalogue.html#"
+
+
+def docs(cause: str) -> str:
+    """Where the catalogue's page describes a cause: Sphinx makes the anchor of its heading so."""
+    return DOCS + cause.replace("_", "-")
 
 
 @functools.cache

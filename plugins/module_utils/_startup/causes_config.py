@@ -480,6 +480,7 @@ MODEL = (
         not_remedies=("Another version of safetensors or SGLang.",),
         examples=("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",),
         tier=3,
+        versions="all; from 0.5.7 on SGLang itself reports a damaged file, deletes it and downloads it again",
     ),
     Cause(
         id="transformers_unknown_model_type",

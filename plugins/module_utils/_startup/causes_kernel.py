@@ -183,6 +183,7 @@ ROWS = (
             "Failed: Cuda error /x/custom_all_reduce.cuh:307 'peer access is not supported between these two devices'",
         ),
         tier=3,
+        versions="fatal up to 0.4.4, since then mostly a warning",
     ),
     Cause(
         id="dtype_mismatch",

@@ -109,6 +109,7 @@ ROWS = (
         not_remedies=("Raising the fraction when another process or a second rank holds the card.",),
         examples=("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. Current value: 0.5",),
         tier=3,
+        versions="all; from 0.5.3 on the sentence also tells the current value",
     ),
     Cause(
         id="mamba_pool",
@@ -132,6 +133,7 @@ ROWS = (
         retryable=True,
         examples=("RuntimeError: The state cache is too small to serve any requests. max_mamba_cache_size=1",),
         tier=3,
+        versions="the sentence on the state cache from 0.5.13 on",
     ),
     Cause(
         id="oom_graph_capture",

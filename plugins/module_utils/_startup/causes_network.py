@@ -324,5 +324,6 @@ ROWS = (
             "peer [192.0.2.1]:45492",
         ),
         tier=1,
+        versions="all; the wait for slower ranks ends after 300 s in 0.4.6 to 0.5.5 and after 480 s from 0.5.7 on",
     ),
 )

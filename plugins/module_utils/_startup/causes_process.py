@@ -44,6 +44,7 @@ FIRST = (
             "-9 (SIGKILL), a common cause is the OS OOM killer.",
         ),
         tier=1,
+        versions="all; a rank that died is reported from 0.3.6 on, as died during initialization from 0.5.10 on",
     ),
     Cause(
         id="permission_denied",
@@ -79,6 +80,35 @@ _BUG = (
 )
 
 ROWS = (
+    Cause(
+        id="gpu_fault",
+        meaning="A GPU or its link broke down during the start.",
+        message="A GPU broke down during the start: {problem}.",
+        patterns=(
+            p(
+                r"CUDA error: (?P<problem>uncorrectable ECC error encountered|uncorrectable NVLink error[^\n]{0,80}|"
+                r"GPU is lost|the launch timed out and was terminated)"
+            ),
+            p(r"(?P<problem>GPU (?:is lost|has fallen off the bus))"),
+            p(r"NVRM: (?P<problem>Xid \([^)]{1,40}\): (?:48|64|74|79|95|119|120|140))\b"),
+        ),
+        misleading=("ranks on the other GPUs report NCCL errors or lost connections",),
+        remedies=(
+            r(
+                "reset_gpu",
+                "Look at the kernel log (NVRM, Xid) of the host that owns the card, then reset the GPU or reboot; "
+                "where it comes back, have the card replaced.",
+                host_action="GPU reset or reboot of the host",
+            ),
+        ),
+        not_remedies=("Any option of SGLang or NCCL.", "Installing another version."),
+        retryable=False,
+        examples=(
+            "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+            "RuntimeError: CUDA error: GPU is lost",
+        ),
+        tier=3,
+    ),
     Cause(
         id="watchdog_timeout",
         meaning="The scheduler's watchdog saw no progress.",

@@ -23,9 +23,10 @@ import time
 import traceback
 import zipfile
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Callable
 
 from .._errors import LlmHostError
+from . import evidence
 from .session import Request, watch
 from .watch import Report
 
@@ -34,10 +35,25 @@ PARTS = (
     "_errors", "_remedy", "_process", "_process.identity", "_process.systemd", "_startup", "_startup.analysis",
     "_startup.cause", "_startup.causes", "_startup.causes_config", "_startup.causes_install", "_startup.causes_kernel",
     "_startup.causes_memory", "_startup.causes_network", "_startup.causes_process", "_startup.detached",
-    "_startup.failures", "_startup.journal", "_startup.lines", "_startup.phases", "_startup.readiness",
-    "_startup.session", "_startup.sources", "_startup.unit", "_startup.verdict", "_startup.watch",
+    "_startup.evidence", "_startup.failures", "_startup.journal", "_startup.life", "_startup.lines",
+    "_startup.phases", "_startup.readiness",
+    "_startup.session", "_startup.sources", "_startup.unit", "_startup.verdict", "_startup.watch", "_evidence",
+    "_evidence.gather", "_evidence.gpus", "_evidence.kernel", "_evidence.places", "_evidence.stack", "_gpu",
+    "_gpu.clients", "_gpu.errors", "_gpu.model", "_gpu.nvml", "_gpu.query", "_gpu.smi", "_gpu.xid",
 )  # fmt: skip
-MAIN = "import sys\nfrom %s._startup.detached import main\nsys.exit(main(sys.argv[1:]))\n" % PACKAGE
+# Evidence is handed in; it is imported when it is asked for first, which a start that succeeds never does.
+MAIN = f"""import sys
+from {PACKAGE}._startup.detached import main
+
+
+def outside(start):
+    from {PACKAGE}._evidence.gather import Host
+
+    return Host(start)
+
+
+sys.exit(main(sys.argv[1:], outside))
+"""
 SWEEP_S = 300.0
 ALIVE_S = 1.0  # the status file is written at least so often
 
@@ -195,7 +211,7 @@ class StatusFile:
         _write(self.path, json.dumps({**data, "pid": os.getpid(), "updated": time.time()}).encode(), 0o600)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], outside: Callable[[evidence.Start], evidence.Outside] | None = None) -> int:
     """The detached watcher: request, status and verdict files."""
     request_path, status_path, verdict_path = arguments
     with open(request_path, encoding="utf-8") as handle:
@@ -203,7 +219,7 @@ def main(arguments: list[str]) -> int:
     status = StatusFile(status_path)
     answer: dict[str, Any]
     try:
-        answer = {"result": watch(request, status)}
+        answer = {"result": watch(request, status, outside)}
     except LlmHostError as error:
         answer = {"error": error.as_result()}
     except Exception as error:  # the watcher must never leave its reader waiting

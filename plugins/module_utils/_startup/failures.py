@@ -286,6 +286,22 @@ class Collector:
         self.seen[failure.text] = failure
 
 
+# The outermost frame of a program's own main thread.
+_PROGRAM = re.compile(r"runpy(?:>|\.py):_run_module_as_main$|(?:/bin/sglang|/launch_server\.py):<module>$")
+_LAUNCHER = re.compile(r"/sglang/(?:__init__\.py|launch_server\.py|cli/\w{1,40}\.py):")
+
+
+def ends_launcher(failure: Failure) -> bool:
+    """Whether an exception left the launcher's main thread. The interpreter takes seconds to end after that."""
+    return (
+        bool(failure.frames)
+        and not failure.logged
+        and failure.exception != "KeyboardInterrupt"
+        and _PROGRAM.search(failure.frames[0]) is not None
+        and any(_LAUNCHER.search(frame) for frame in failure.frames)
+    )
+
+
 def _chained(one: Failure, other: Failure) -> bool:
     return bool(one.chain) and one.chain == other.chain
 

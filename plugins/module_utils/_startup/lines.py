@@ -17,6 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LINE_LIMIT = 64 * 1024
+SLICE = 128 * 1024  # of a block that is looked at in one go
+SHAPE_LIMIT = 512  # longer lines are not remembered
+SHAPES = 8192
+DIGITS = b"0123456789"
 
 # Every line that could matter holds one of these. Few and short, for each costs one pass over the log. What a running
 # server can still tell comes first: once a server is ready, a log of gigabytes is searched for these alone.
@@ -59,7 +63,7 @@ FAILURE_TRIGGERS = (
 PHASE_TRIGGERS = (
     b" begin",
     b" end",
-    b"KV Cache",
+    b" Cache is alloc",
     b"max_total_num_tokens=",
     b"Uvicorn",
     b"pplication startup",
@@ -79,6 +83,11 @@ PHASE_TRIGGERS = (
 # Needed once: a server that answers prints a line of these for every request.
 ONCE_TRIGGERS = (b"model_info", b"Prefill batch", b"POST /")
 TRIGGERS = RUNNING_TRIGGERS + FAILURE_TRIGGERS + PHASE_TRIGGERS
+
+
+# With --log-requests SGLang prints what its users write: their words are no words of the server.
+REQUESTS = (b"Receive: obj=", b"Finish: obj=")
+REQUEST_HEAD = 240
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,13 @@ class Line:
 
 def wanted(data: bytes, triggers: tuple[bytes, ...] = TRIGGERS) -> bool:
     """Whether a line holds a trigger, so that ``Splitter`` would hand it out."""
-    return any(trigger in data for trigger in triggers)
+    return not is_request(data) and any(trigger in data for trigger in triggers)
+
+
+def is_request(data: bytes) -> bool:
+    """Whether a line holds what a user wrote."""
+    head = data[:REQUEST_HEAD]
+    return REQUESTS[0] in head or REQUESTS[1] in head
 
 
 class Splitter:
@@ -120,6 +135,7 @@ class Splitter:
         self.number = 1  # of the line in which that byte lies
         self._held = b""
         self._dropped = 0  # bytes of the held line beyond the limit
+        self._dull: set[bytes] = set()  # lines without their digits that hold no trigger
 
     @property
     def partial(self) -> bytes:
@@ -136,6 +152,7 @@ class Splitter:
 
     def restart(self) -> None:
         self.triggers = TRIGGERS
+        self._dull.clear()
 
     def feed(self, data: bytes) -> Iterator[Raw]:
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
@@ -151,7 +168,15 @@ class Splitter:
                 return
         block = self._held + data[:cut] if self._held else data[:cut]
         self._held = b""
-        yield from self._lines(block)
+        pos, size = 0, len(block)
+        while pos < size:
+            end = size if size - pos <= SLICE else block.rfind(b"\n", pos, pos + SLICE) + 1 or size
+            part = block[pos:end] if pos or end < size else block
+            if self.everything or b"\r" in part:
+                yield from self._lines(part)
+            else:
+                yield from self._repeated(part)
+            pos = end
         self._hold(data[cut:])
 
     def close(self) -> Iterator[Raw]:
@@ -180,6 +205,31 @@ class Splitter:
         if raw.data and (self.everything or wanted(raw.data, self.triggers)):
             yield raw
 
+    def _repeated(self, block: bytes) -> Iterator[Raw]:
+        """As ``_lines``. What a server prints repeats itself but for its numbers: each shape is searched once."""
+        shapes = block.translate(None, DIGITS).split(b"\n")
+        dull = self._dull
+        if len(dull) > SHAPES:
+            dull.clear()
+        new = set(shapes) - dull
+        told = {shape for shape in new if wanted(shape, self.triggers)}
+        dull.update(shape for shape in new - told if len(shape) <= SHAPE_LIMIT)
+        if not told:
+            self.number += len(shapes) - 1
+            self.offset += len(block)
+            return
+        lines, at, offset, triggers = block.split(b"\n"), 0, self.offset, self.triggers
+        while at < len(lines) - 1:
+            if self.triggers is not triggers:
+                triggers, told = self.triggers, {shape for shape in set(shapes[at:]) if wanted(shape, self.triggers)}
+            line = lines[at]
+            if line and (shapes[at] in told and wanted(line[: self.limit], triggers) or self.everything):
+                yield Raw(line[: self.limit], offset, self.number)
+            at += 1
+            offset += len(line) + 1
+            self.number += 1
+        self.offset = offset
+
     def _lines(self, block: bytes) -> Iterator[Raw]:
         """Lines of a block that ends with a line end. The consumer may turn ``everything`` between two of them."""
         base, pos, counted, size = self.offset, 0, 0, len(block)
@@ -189,7 +239,7 @@ class Splitter:
             if self.everything:
                 start = pos
             else:
-                hit, length = self._next_hit(block, pos, hits)
+                hit = self._next_hit(block, pos, hits)
                 if hit < 0:
                     break
                 start = max(block.rfind(b"\n", pos, hit), block.rfind(b"\r", pos, hit)) + 1 or pos
@@ -201,16 +251,15 @@ class Splitter:
             self.number += block.count(b"\n", counted, start)
             counted = start
             pos = end + 1
-            beyond = not self.everything and hit + length > start + self.limit
-            if beyond and not wanted(block[start : start + self.limit], self.triggers):
-                continue  # the trigger lies in the part that is cut off
+            if not self.everything and not wanted(block[start : min(end, start + self.limit)], self.triggers):
+                continue  # the trigger lies in the part that is cut off, or in what a user wrote
             if end > start:
                 yield Raw(block[start : min(end, start + self.limit)], base + start, self.number)
         self.number += block.count(b"\n", counted)
         self.offset = base + size
 
-    def _next_hit(self, block: bytes, pos: int, hits: dict[bytes, int]) -> tuple[int, int]:
-        best, length = -1, 0
+    def _next_hit(self, block: bytes, pos: int, hits: dict[bytes, int]) -> int:
+        best = -1
         for trigger in self.triggers:
             at = hits.get(trigger, -2)
             if at == -1:
@@ -220,8 +269,8 @@ class Splitter:
                 if at < 0:
                     continue
             if best < 0 or at < best:
-                best, length = at, len(trigger)
-        return best, length
+                best = at
+        return best
 
 
 def _end(data: bytes, start: int) -> int:

@@ -75,6 +75,7 @@ FRAME_PHASES = (
     ),
 )
 RANK_LIMIT = 1024
+RANKS_LISTED = 64
 MEMORY_LIMIT = 400
 
 
@@ -186,6 +187,7 @@ BAR = re.compile(
 )
 MEMORY = re.compile(
     r"(?P<name>avail mem|mem usage|K size|V size|KV size|available_cpu_mem|weight_size|mem_usage|#tokens|"
+    r"conv_state size|ssm_state size|intermediate_ssm_state_cache size|intermediate_conv_window_cache size|"
     r"max_total_num_tokens|available_gpu_mem)\s*[=:]\s*"
     r"(?P<value>-?\d{1,12}(?:\.\d{1,6})?)(?:\s*(?P<unit>GB|MB))?"
 )
@@ -195,7 +197,7 @@ _LOG_LEVEL = re.compile(r"'?log_level'?[=:]\s*'(\w{1,10})'")
 _OPTIONS = (
     "port", "host", "tp_size", "dp_size", "pp_size", "model_path", "mem_fraction_static", "context_length",
     "served_model_name", "attention_backend", "speculative_algorithm", "quantization", "max_total_tokens",
-    "cuda_graph_max_bs", "device", "nnodes",
+    "cuda_graph_max_bs", "device", "nnodes", "ssl_certfile",
 )  # fmt: skip
 _OPTION = re.compile(
     r"['( ](?P<name>" + "|".join(_OPTIONS) + r")'?(?:=|: )(?P<value>'[^']{0,300}'|\"[^\"]{0,300}\"|[\w.+-]{1,40})"
@@ -369,9 +371,16 @@ class Tracker:
                     "seconds": None if end is None else round(max(0.0, end - start), 3),
                     "ranks": sorted(self.timeline.ranks.get(phase, ())),
                     "rank_spread_s": round(max(ranks.values()) - min(ranks.values()), 3) if len(ranks) > 1 else 0.0,
+                    "by_rank": _by_rank(ranks, start),
                 }
             )
         return out
+
+
+def _by_rank(moments: dict[str, float], start: float) -> dict[str, float]:
+    """Rank -> seconds after the first one; the last ranks where there are too many for a list."""
+    last = sorted(moments.items(), key=lambda item: item[1])[-RANKS_LISTED:]
+    return {rank: round(moment - start, 3) for rank, moment in sorted(last)}
 
 
 _LAUNCHER = re.compile(r"launch_server\.py:|_run_module_as_main|sglang/cli/")
@@ -421,6 +430,7 @@ def _at(text: str) -> str:
         ("oad weight begin", "load_begin"),
         ("oad weight end", "load_end"),
         ("Memory pool end", "pool_end"),
+        ("Mamba Cache", "state_pool"),
         ("KV Cache", "kv_cache"),
         ("graph begin", "capture_begin"),
         ("graph end", "capture_end"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ class Answer:
     status: int
     body: bytes = b""
     problem: str = ""
+    tls: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,30 @@ class Readiness:
     models_status: int = 0
     health_status: int = 0
     problem: str = ""
+    tls: bool = False
 
 
-def get(host: str, port: int, path: str, timeout_s: float, api_key: str = "") -> Answer:
-    """One GET without redirects and without a proxy."""
+def get(host: str, port: int, path: str, timeout_s: float, api_key: str = "", tls: bool = False) -> Answer:
+    """One GET without redirects and without a proxy.
+
+    With TLS any certificate will do: it is the PID of the listener that says which server answers.
+    """
     headers = {"Accept": "application/json", "User-Agent": "llmhost-watch"}
     if api_key:
         headers["Authorization"] = "Bearer " + api_key
-    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            host, port, timeout=timeout_s, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
-        return Answer(answer.status, answer.read(ANSWER_LIMIT))
+        return Answer(answer.status, answer.read(ANSWER_LIMIT), tls=tls)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Answer(0, b"", "%s: %s" % (type(error).__name__, error))
     finally:
@@ -105,6 +119,16 @@ class Probe:
     timeout_s: float = 2.0
     health_timeout_s: float = 25.0  # /health answers 503 after 20 s where the scheduler hangs
     proc: str = "/proc"
+    tls: bool = False
+
+    def get(self, path: str, timeout_s: float) -> Answer:
+        """Ask on the host itself. Where a plain question is broken off, it may be TLS that is spoken there."""
+        address = local_address(self.host)
+        answer = get(address, self.port, path, timeout_s, self.api_key, self.tls)
+        if answer.status or self.tls or "timed out" in answer.problem:
+            return answer
+        secure = get(address, self.port, path, timeout_s, self.api_key, True)
+        return secure if secure.status else answer
 
     def look(self, own_pids: set[int], health: bool, models: bool = True) -> Readiness:
         """Ask. ``health`` also sends the request that generates a token (about a second)."""
@@ -113,18 +137,17 @@ class Probe:
             return Readiness(False, "none")
         if who == "foreign":
             return Readiness(True, "foreign", tuple(foreign))
-        address = local_address(self.host)
-        served, models_status, health_status, problem = None, 0, 0, ""
+        served, models_status, health_status, problem, tls = None, 0, 0, "", self.tls
         if models:
-            answer = get(address, self.port, "/v1/models", self.timeout_s, self.api_key)
-            models_status, problem = answer.status, answer.problem
+            answer = self.get("/v1/models", self.timeout_s)
+            models_status, problem, tls = answer.status, answer.problem, answer.tls
             served = served_names(answer.body) if answer.status == 200 else None
         if health:
-            answer = get(address, self.port, "/health_generate", self.health_timeout_s, self.api_key)
+            answer = self.get("/health_generate", self.health_timeout_s)
             if answer.status == 404:
-                answer = get(address, self.port, "/health", self.health_timeout_s, self.api_key)
-            health_status, problem = answer.status, answer.problem or problem
-        return Readiness(True, who, (), served, models_status, health_status, problem)
+                answer = self.get("/health", self.health_timeout_s)
+            health_status, problem, tls = answer.status, answer.problem or problem, answer.tls or tls
+        return Readiness(True, who, (), served, models_status, health_status, problem, tls)
 
 
 def right_name(readiness: Readiness, wanted: str) -> bool:

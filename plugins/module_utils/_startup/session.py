@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from .._errors import LlmHostError
-from . import unit
+from . import evidence, unit
 from .analysis import Analysis
 from .sources import FileSource, JournalSource, Source
 from .verdict import Facts, Verdict, conclude
@@ -65,7 +65,11 @@ def api_key(path: str) -> str:
         ) from None
 
 
-def watch(request: Request, report: Callable[[Report], None] | None = None) -> dict[str, Any]:
+def watch(
+    request: Request,
+    report: Callable[[Report], None] | None = None,
+    outside: Callable[[evidence.Start], evidence.Outside] | None = None,
+) -> dict[str, Any]:
     """Watch the current start of the instance; the verdict as a result. Raises where there is nothing to watch."""
     began = time.monotonic()
     now = unit.state(request.unit)
@@ -99,8 +103,10 @@ def watch(request: Request, report: Callable[[Report], None] | None = None) -> d
         port=request.port,
         served_name=request.served_name,
         api_key=api_key(request.api_key_file),
+        state_dir=request.state_dir,
+        since=unit.between(request.unit)[0],
     )
-    one = Watch(options, source, lambda: unit.state(request.unit), report, facts=facts)
+    one = Watch(options, source, lambda: unit.state(request.unit), report, facts=facts, outside=outside)
     verdict = one.run()
     first = str(marker.get("invocation_id") or "")
     if verdict.outcome == "failed" and one.state.restarts and first and first != invocation and not request.log_path:
@@ -152,5 +158,5 @@ def result(request: Request, verdict: Verdict, one: Watch, invocation: str, seco
         "invocation_id": invocation,
         "seconds": round(seconds, 3),
         "verdict_delay_s": round(max(0.0, one.clock() - one.heard_at), 3),
-        "url": "http://%s:%d" % (shown, endpoint.port),
+        "url": "%s://%s:%d" % ("https" if endpoint.tls else "http", shown, endpoint.port),
     }

@@ -18,6 +18,8 @@ from typing import Protocol
 from .journal import NativeJournal
 
 PIECE = 256 * 1024
+MEMORY = 64  # bytes before the offset by which a file is known again
+RENAMED = 4
 Piece = tuple[bytes, "float | None"]
 
 
@@ -45,6 +47,8 @@ class FileSource:
         self._offset = offset
         self._inode = inode
         self._descriptor: int | None = None
+        self._last = b""  # the bytes before the offset
+        self._renamed: list[int] = []  # files that lay here, whose writer may go on
         self._open()
 
     def fileno(self) -> int | None:
@@ -60,13 +64,15 @@ class FileSource:
             self._offset = 0  # another file than the one that was there when the start began, or cut since
         self._inode = found.st_ino
         self._descriptor = descriptor
+        self._last = b""
         os.lseek(descriptor, self._offset, os.SEEK_SET)
 
     def _drain(self) -> Iterator[Piece]:
         if self._descriptor is None:
             return
-        if os.fstat(self._descriptor).st_size < self._offset:  # copytruncate
-            self._offset = 0
+        size = os.fstat(self._descriptor).st_size
+        if size < self._offset or (size > self._offset and self._regrown(self._descriptor)):  # copytruncate
+            self._offset, self._last = 0, b""
             os.lseek(self._descriptor, 0, os.SEEK_SET)
         # At most 16 pieces at once, so that a flood does not keep the watch from looking at the processes.
         for _count in range(16):
@@ -77,10 +83,24 @@ class FileSource:
             if not data:
                 return
             self._offset += len(data)
+            self._last = (self._last + data)[-MEMORY:]
             yield data, None
+
+    def _regrown(self, descriptor: int) -> bool:
+        """Whether the file was cut and has grown beyond the offset since: other bytes lie before it."""
+        try:
+            found = os.pread(descriptor, len(self._last), self._offset - len(self._last))
+        except OSError:
+            return False
+        return found != self._last and found.strip(b"\0") != b""  # zeros: a writer that goes on at its own place
 
     def read(self) -> list[Piece]:
         out = list(self._drain())
+        for descriptor in self._renamed:
+            with contextlib.suppress(OSError):
+                data = os.read(descriptor, PIECE)
+                if data:
+                    out.append((data, None))
         if out:
             return out
         try:
@@ -90,7 +110,10 @@ class FileSource:
         if self._descriptor is None or (found.st_ino != self._inode):
             if self._descriptor is not None:
                 out.extend(self._drain())  # what was written between the read and the rename
-                os.close(self._descriptor)
+                self._renamed.append(self._descriptor)  # and whoever has it open goes on to write there
+                for old in self._renamed[:-RENAMED]:
+                    os.close(old)
+                del self._renamed[:-RENAMED]
                 self._descriptor = None
                 self._offset, self._inode = 0, None
             self._open()
@@ -106,6 +129,9 @@ class FileSource:
             out.extend(more)
 
     def close(self) -> None:
+        for descriptor in self._renamed:
+            os.close(descriptor)
+        self._renamed = []
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Callable
 
 from .._errors import LlmHostError
+from .._process import systemd
+from . import evidence
 from .analysis import Analysis
 from .lines import Raw, parse
 from .verdict import Facts, Verdict, conclude
@@ -54,10 +57,15 @@ def _parts(first: bytes, handle: object) -> Iterator[bytes]:
         yield part
 
 
-def diagnose_unit(unit: str, invocation: str = "") -> Verdict:
+def diagnose_unit(
+    unit: str,
+    invocation: str = "",
+    outside: Callable[[evidence.Start], evidence.Outside] | None = None,
+    state_dir: str = "",
+) -> Verdict:
     """The verdict on one start of a unit, its last one by default."""
     from .sources import JournalSource
-    from .unit import path_state, state, user_of
+    from .unit import between, path_state, state, user_of
 
     now = state(unit)
     if now.load == "not-found" and not invocation:
@@ -89,8 +97,28 @@ def diagnose_unit(unit: str, invocation: str = "") -> Verdict:
     analysis.close()
     verdict = conclude(analysis, None, facts)
     if ended and verdict.outcome == "in_progress":
-        return conclude(analysis, "stopped" if now.stopped else "failed", facts)
-    return verdict
+        verdict = conclude(analysis, "stopped" if now.stopped else "failed", facts)
+    if outside is None or now.invocation_id != invocation or not evidence.wanted(verdict):
+        return verdict
+    since, until = between(unit)
+    options = analysis.tracker.options
+    start = evidence.Start(
+        unit,
+        control_group=now.control_group or "/system.slice/" + unit,
+        main_pid=now.main_pid,
+        since=since,
+        until=until if ended else None,
+        state_dir=state_dir,
+        pids=lambda: set(systemd.cgroup_pids(now.control_group)),
+        alive=lambda: now.running,
+        ranks=lambda: evidence.ranks(options),
+        model_path=lambda: options.get("model_path", ""),
+    )
+    host = outside(start)
+    try:
+        return evidence.weigh(verdict, host, late=True)
+    finally:
+        host.close()
 
 
 def newest_first(sample: bytes) -> bool:

@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import select
-import subprocess
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,8 @@ COMPILERS = (
     "lld",
     "triton",
 )
+SPAWNED = "multiprocessing.spawn import spawn_main"
+SEEN_LIMIT = 20000
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -93,20 +94,34 @@ class Processes:
         self.schedulers: dict[int, str] = {}  # pid -> title of the processes whose death ends the server
         self._handles: dict[int, int] = {}
         self.gone: dict[int, str] = {}
+        self.importing: set[int] = set()  # children without a title yet
         self.pids: list[int] = []
+        self.seen: set[int] = set()  # also those that are gone
 
     def look(self) -> None:
         """See who is there now."""
-        self.pids = systemd.cgroup_pids(self.control_group)
+        self.pids = self.living()
+        if len(self.seen) < SEEN_LIMIT:  # a compilation has thousands
+            self.seen.update(self.pids)
         for pid in self.pids:
             if pid in self.schedulers:
                 continue
             title = _title(pid)
             if title.startswith("sglang::"):
                 self.schedulers[pid] = title
+                self.importing.discard(pid)
+                self._open(pid)
+            elif SPAWNED in title and pid not in self.importing:
+                self.importing.add(pid)
                 self._open(pid)
 
+    def living(self) -> list[int]:
+        """Who is in the control group at this moment."""
+        return systemd.cgroup_pids(self.control_group)
+
     def _open(self, pid: int) -> None:
+        if pid in self._handles:
+            return
         opener = getattr(os, "pidfd_open", None)
         if opener is not None:
             with contextlib.suppress(OSError):
@@ -126,10 +141,38 @@ class Processes:
             if not _alive(pid):
                 self.gone[pid] = title
                 del self.schedulers[pid]
-                handle = self._handles.pop(pid, None)
-                if handle is not None:
-                    os.close(handle)
+                self._close(pid)
+        for pid in list(self.importing):  # one that ends well is a helper; its parent looks for schedulers alone
+            if not _alive(pid):
+                if _exit_status(pid):
+                    self.gone[pid] = "a child that was still importing"
+                self.importing.discard(pid)
+                self._close(pid)
         return self.gone
+
+    def _close(self, pid: int) -> None:
+        handle = self._handles.pop(pid, None)
+        if handle is not None:
+            os.close(handle)
+
+    def corpses(self, main_pid: int) -> None:
+        """Children of the launcher that died before they were seen alive, and that it has not reaped."""
+        for pid, parent in identity.parents().items() if main_pid else ():
+            if parent != main_pid or pid in self.gone:
+                continue
+            with contextlib.suppress(OSError, LlmHostError):
+                found = identity.stat(pid)
+                if found.state in ("Z", "X", "x") and found.comm.startswith("sglang::"):
+                    self.schedulers.setdefault(pid, found.comm)
+
+    def halted(self) -> dict[int, str]:
+        """Processes of the server that are stopped (SIGSTOP, a debugger) and that nobody has continued."""
+        found = {}
+        for pid in self.pids:
+            with contextlib.suppress(OSError, LlmHostError):
+                if identity.stat(pid).state in ("T", "t"):
+                    found[pid] = self.schedulers.get(pid) or _title(pid).split(" ")[0].rsplit("/", 1)[-1]
+        return found
 
     def ended(self, pid: int) -> bool:
         """Whether a process that is watched has ended."""
@@ -171,6 +214,15 @@ def _title(pid: int) -> str:
         return ""
 
 
+def _exit_status(pid: int) -> int:
+    """How a process ended that its parent has not reaped; 0 where it ended well or that cannot be seen."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as handle:
+            return int(handle.read().rpartition(b")")[2].split()[49])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def _alive(pid: int) -> bool:
     try:
         return identity.stat(pid).state not in ("Z", "X", "x")
@@ -180,12 +232,25 @@ def _alive(pid: int) -> bool:
 
 def memory_events(control_group: str) -> int | None:
     """How often the kernel killed a process of this control group for want of memory; None where it cannot be known."""
-    for folder in systemd.cgroup_dirs(control_group):
-        with contextlib.suppress(OSError, ValueError), open(folder + "/memory.events", encoding="ascii") as handle:
+    paths = [folder + "/memory.events" for folder in systemd.cgroup_dirs(control_group)]
+    if control_group.strip("/"):
+        paths.append("/sys/fs/cgroup/memory/%s/memory.oom_control" % control_group.strip("/"))  # cgroup v1
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as handle:
             found = re.search(r"^oom_kill (\d+)", handle.read(), re.M)
             if found:
                 return int(found.group(1))
     return None
+
+
+def host_kills(path: str = "/proc/vmstat") -> int | None:
+    """How many processes the kernel of this host has killed for want of memory since it started, in any container."""
+    try:
+        with open(path, encoding="ascii") as handle:
+            found = re.search(r"^oom_kill (\d+)$", handle.read(), re.M)
+    except (OSError, ValueError):
+        return None
+    return int(found.group(1)) if found else None
 
 
 def memory_is_watched() -> bool:
@@ -197,36 +262,12 @@ def memory_is_watched() -> bool:
         return False
 
 
-def kernel_kills(
-    since: float, names: tuple[str, ...] = ("sglang", "python"), command: tuple[str, ...] = ("journalctl",)
-) -> str:
-    """The kernel's last line on a process that it killed for want of memory since a moment, or nothing."""
-    try:
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
-            [
-                *command,
-                "--no-pager",
-                "--quiet",
-                "-k",
-                "-o",
-                "cat",
-                "--since",
-                "@%d" % int(since),
-                "--grep",
-                "Out of memory|oom-kill|Memory cgroup out of memory",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    lines = [
-        line for line in done.stdout.decode("utf-8", "replace").splitlines() if any(name in line for name in names)
-    ]
-    return lines[-1][:500] if lines else ""
+def between(unit: str) -> tuple[float | None, float | None]:
+    """When a unit's main process was started last and when it ended, in seconds since boot."""
+    names = ("ExecMainStartTimestampMonotonic", "ExecMainExitTimestampMonotonic")
+    found = systemd.show(unit, names)
+    began, ended = (_number(found.get(name)) / 1e6 or None for name in names)
+    return began, ended if began and ended and ended >= began else None
 
 
 def path_state(path: str, uid: int | None, gid: int | None, working_directory: str = "/") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Callable
 from .._process import identity
 from .analysis import TAIL_BYTES, Analysis
 from .cause import Cause
-from .causes import DOCS, Match, by_id, classify
+from .causes import Match, by_id, classify, docs
 from .failures import SECONDARY, Failure
 from .phases import ORDER, phase_of_frames
 
@@ -37,12 +37,13 @@ class Facts:
     exit_code: int | None = None
     signal: int | None = None
     oom_kills: int | None = None  # by the cgroup or the kernel log, since this start
-    oom_evidence: str = ""
     live: bool = False  # the host of the start was asked, so what is unknown above could not be seen there
     restarts: int = 0
     stopped: bool = False  # by the operator
     alive: bool | None = None
     dead_schedulers: tuple[str, ...] = ()
+    halted: tuple[str, ...] = ()  # by SIGSTOP or a debugger
+    busy: bool = False  # silent, but with processor time
     # path -> {"exists": bool, "readable": bool, ...} as the service's user sees it
     path_state: Callable[[str], dict[str, Any]] | None = None
     # port -> who holds it, each {"pid": .., "comm": .., "own": bool}
@@ -252,7 +253,7 @@ def _plain(
         remedies=[one.as_dict() for one in cause.remedies],
         not_remedies=list(cause.not_remedies),
         retryable=cause.retryable,
-        docs=DOCS + cause.id,
+        docs=docs(cause.id),
         **common,
     )
 
@@ -272,7 +273,12 @@ def _waiting(analysis: Analysis, outcome: str, facts: Facts, common: dict[str, A
         message = _message(cause, hang.match.groups)
     else:
         cause = by_id()[_silence(analysis)]
+        if cause.id == "slow_start" and outcome == "stalled" and not facts.busy:
+            cause = by_id()["hang_unknown"]
         message = cause.message
+    if facts.halted:
+        detail["halted_processes"] = list(facts.halted)
+        message = "%s is halted (SIGSTOP or a debugger): 'kill -CONT' lets it go on." % ", ".join(facts.halted[:8])
     if outcome == "in_progress":
         message = (
             "The start is in progress (phase %s)." % analysis.tracker.slowest()
@@ -339,9 +345,18 @@ def _failed(analysis: Analysis, outcome: str, facts: Facts, common: dict[str, An
     if facts.oom_kills and (chosen is None or chosen.tier <= 1):
         cause = by_id()["host_oom_killed"]
         detail["oom_kills"] = facts.oom_kills
-        evidence = _evidence(analysis, chosen, discarded) if chosen else {"line": mask(analysis.last_line)}
-        if facts.oom_evidence:
-            evidence["outside"] = facts.oom_evidence
+        evidence: dict[str, Any] = {"line": mask(analysis.last_line)}
+        if chosen:
+            evidence = _evidence(analysis, chosen, discarded)
+        evidence["outside"] = [
+            {
+                "source": "cgroup",
+                "rule": "oom_counter",
+                "effect": "decides",
+                "says": "The kernel killed %d processes for want of memory in this start (by the counter of the "
+                "control group, or where that is gone of the host)." % facts.oom_kills,
+            }
+        ]
         return _plain(outcome, cause, common, detail, evidence, cause.message)
     if chosen is None or (chosen.cause == "unknown_child_death" and facts.signal is not None):
         return _silent_death(analysis, outcome, facts, common, detail)

@@ -13,12 +13,13 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable
 
-from . import causes, readiness, unit
+from . import causes, evidence, readiness, unit
 from .analysis import Analysis
+from .life import Life, stuck
 from .phases import STALL_S
 from .readiness import Probe, Readiness
 from .sources import Piece, Source
-from .verdict import Facts, Verdict, conclude, mask
+from .verdict import Facts, Verdict, conclude
 
 TICK_S = 0.05  # between two looks at the output where nothing wakes the watch
 LOOK_S = 1.0  # between two looks at the processes
@@ -27,8 +28,8 @@ GRACE_S = 1.5  # a fatal line is followed by more words of the same failure; sil
 QUIET_S = 0.1
 DEAD_GRACE_S = 1.0  # a dead scheduler under a living parent: the parent's words come first
 LEAVING_S = 0.2  # between two looks at a unit that is being stopped
-BUSY_FACTOR = 4.0  # silence with processor time or compilers is given so much more time
-BUSY_SHARE = 0.02  # of one core, over the silence
+BUSY_FACTOR = 4.0  # silence with signs of life is given so much more time
+QUIET_STACK_S = 30.0  # a start that ran out of time is not called stuck before it was silent for so long
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Options:
     api_key: str = ""
     state_dir: str = ""
     first_invocation: str = ""
+    since: float | None = None  # when this start began, in seconds since boot
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Watch:
         facts: Facts | None = None,
         probe: Callable[[Probe, set[int], bool], Readiness] | None = None,
         processes: Callable[[str], unit.Processes] = unit.Processes,
+        outside: Callable[[evidence.Start], evidence.Outside] | None = None,
     ) -> None:
         self.options = options
         self.source = source
@@ -91,17 +94,21 @@ class Watch:
         self.dead_at: float | None = None
         self.last_look = 0.0
         self.last_state = self.began
-        self.cpu_at_heard = 0.0
+        self.life = Life(self.processes, self._gpu_mib)
         self.health_at = 0.0
         self.health: Readiness | None = None
         self.phase_since = self.began
         self.phase = ""
+        self.host_oom_before = unit.host_kills() if self.state.running else None
         self.oom_before = self.oom_seen = (
             unit.memory_events(self.state.control_group) if self.state.control_group else None
         )
         self.ready_facts: dict[str, Any] = {}
         self.foreign: Readiness | None = None
         self.asked_to_stop = False
+        self.tls = False  # known from what it prints, else from its first answer
+        self.open_outside = outside
+        self._outside: evidence.Outside | None = None
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
@@ -117,6 +124,8 @@ class Watch:
         finally:
             self.processes.close()
             self.source.close()
+            if self._outside is not None:
+                self._outside.close()
 
     def step(self) -> Verdict | None:
         """Read what there is, look at what is there, decide."""
@@ -143,7 +152,7 @@ class Watch:
             self.analysis.feed(data, moment)
         if parts:
             self.heard_at = now
-            self.cpu_at_heard = -1.0
+            self.life.heard()
         return bool(parts)
 
     def _look(self, now: float) -> None:
@@ -155,8 +164,7 @@ class Watch:
         if self.state.control_group:
             seen = unit.memory_events(self.state.control_group)
             self.oom_seen = self.oom_seen if seen is None else seen
-        if self.cpu_at_heard < 0:
-            self.cpu_at_heard = self.processes.cpu_seconds()
+        self.life.look(now, now - self.heard_at, self._limit())
         if now - self.last_state >= STATE_S:
             self._refresh(now)
 
@@ -204,7 +212,8 @@ class Watch:
     def _leaving(self, now: float) -> Verdict | None:
         """The unit is being stopped: by its operator where the main process still lives, else because that one died."""
         if self.state.main_pid and not self.processes.ended(self.state.main_pid):
-            self.asked_to_stop = True
+            # another result (oom-kill, watchdog): systemd itself stops what has failed
+            self.asked_to_stop = self.asked_to_stop or self.state.result in ("success", "")
         elif not self.asked_to_stop and self.state.main_pid == 0:
             return self._dead()
         if now - self.last_state >= LEAVING_S:
@@ -215,12 +224,15 @@ class Watch:
         known = self.analysis.tracker.options
         port = self.options.port or _int(known.get("port")) or 30000
         host = self.options.host or known.get("host") or "127.0.0.1"
-        return Probe(host, port, self.options.served_name, self.options.api_key)
+        tls = self.tls or known.get("ssl_certfile", "None") not in ("", "None")
+        return Probe(host, port, self.options.served_name, self.options.api_key, tls=tls)
 
     def _ready(self, now: float) -> Verdict | None:
         """Ready means servable: the marker of this kind of node, and the port of this server that answers."""
         analysis, tracker = self.analysis, self.analysis.tracker
-        if analysis.bind is not None or (analysis.fatal is not None and analysis.ready is None):
+        if analysis.bind is not None or analysis.crash is not None:
+            return None
+        if analysis.fatal is not None and analysis.ready is None:
             return None
         if analysis.ready is not None:
             if now - self.health_at < 0.1:
@@ -247,6 +259,7 @@ class Watch:
         return self.analysis.tracker.log_level in ("warning", "error", "critical")
 
     def _judge(self, answer: Readiness, good: bool) -> Verdict | None:
+        self.tls = self.tls or answer.tls
         if answer.owner == "foreign":
             self.foreign = answer
             if self.analysis.ready is not None:
@@ -258,7 +271,13 @@ class Watch:
             self.ready_facts["served"] = list(answer.served or ())
             self.ready_facts["wanted"] = self.options.served_name
             return None
-        return self._good(answer)
+        return self._good(answer) if self._whole() else None
+
+    def _whole(self) -> bool:
+        """Whether the processes behind the port live and run: the launcher answers some requests without them."""
+        self.processes.look()
+        self.processes.corpses(self.state.main_pid)
+        return not self.processes.dead() and not self.processes.halted()
 
     def _good(self, answer: Readiness) -> Verdict:
         self.ready_facts.pop("wanted", None)
@@ -294,20 +313,23 @@ class Watch:
     def _deadlines(self, now: float) -> Verdict | None:
         if now - self.began >= self.options.timeout_s:
             return self._conclude("timeout")
-        phase = self.analysis.tracker.slowest()
-        limit = self.options.stall_s.get(phase, STALL_S.get(phase, 600))
+        limit = self._limit()
         silent = now - self.heard_at
         if silent < limit:
             return None
         self.processes.look()
-        busy = self.processes.compiling() or (
-            self.cpu_at_heard >= 0 and self.processes.cpu_seconds() - self.cpu_at_heard > BUSY_SHARE * silent
-        )
-        if busy and silent < BUSY_FACTOR * limit:
+        signs = self.life.signs(now, silent)
+        if signs and silent < BUSY_FACTOR * limit:
             return None
         self.ready_facts["silent_s"] = round(silent, 1)
-        self.ready_facts["busy"] = busy
+        self.ready_facts["busy"] = bool(signs)
+        self.ready_facts["signs_of_life"] = signs
         return self._conclude("stalled")
+
+    def _limit(self) -> float:
+        """The silence after which the phase of the slowest rank counts as stalled."""
+        phase = self.analysis.tracker.slowest()
+        return self.options.stall_s.get(phase, STALL_S.get(phase, 600))
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -322,21 +344,47 @@ class Watch:
     def _conclude(self, outcome: str) -> Verdict:
         dead = tuple("%s (pid %d)" % (title, pid) for pid, title in self.processes.gone.items())
         ended = not self.state.running
-        oom_kills, oom_evidence = self._oom() if outcome == "failed" else (None, "")
         facts = replace(
             self.base_facts,
             live=True,
             exit_code=self.state.exit_code if ended else None,
             signal=self.state.signal if ended else None,
             restarts=self.state.restarts,
-            oom_kills=oom_kills,
-            oom_evidence=oom_evidence,
+            oom_kills=self._oom() if outcome == "failed" else None,
             dead_schedulers=dead if outcome == "failed" else (),
             alive=not ended,
             port_owners=self._owners,
+            busy=bool(self.ready_facts.get("busy")),
+            halted=tuple("%s (pid %d)" % (title, pid) for pid, title in self.processes.halted().items()),
         )
+        if outcome == "stalled" or (outcome == "timeout" and self.clock() - self.heard_at >= QUIET_STACK_S):
+            self.ready_facts.update(stuck(self.analysis, self.processes, self.state.main_pid, self._look_outside()))
         verdict = conclude(self.analysis, outcome, facts, self.wall())
-        return self._finished(verdict)
+        verdict = self._finished(verdict)
+        return evidence.weigh(verdict, self._look_outside()) if evidence.wanted(verdict) else verdict
+
+    def _look_outside(self) -> evidence.Outside | None:
+        """What can be seen beside the log, made when it is needed first."""
+        if self._outside is None and self.open_outside is not None:
+            options = self.analysis.tracker.options
+            self._outside = self.open_outside(
+                evidence.Start(
+                    unit=self.options.unit,
+                    control_group=self.state.control_group or self.processes.control_group,
+                    main_pid=self.state.main_pid,
+                    since=self.options.since,
+                    state_dir=self.options.state_dir,
+                    pids=lambda: self.processes.seen,
+                    alive=lambda: bool(self.processes.living()),
+                    ranks=lambda: evidence.ranks(options),
+                    model_path=lambda: options.get("model_path", ""),
+                )
+            )
+        return self._outside
+
+    def _gpu_mib(self) -> int | None:
+        outside = self._look_outside()
+        return None if outside is None else outside.gpu_mib()
 
     def _finished(self, verdict: Verdict) -> Verdict:
         detail = {**verdict.detail, **self.ready_facts}
@@ -355,28 +403,31 @@ class Watch:
                 cause=row.id,
                 message="Port %d is taken by %s." % (port, who),
                 detail=detail,
-                docs=causes.DOCS + row.id,
+                docs=causes.docs(row.id),
                 remedies=[one.as_dict() for one in row.remedies],
                 not_remedies=list(row.not_remedies),
                 retryable=row.retryable,
             )
         return replace(verdict, detail=detail)
 
-    def _oom(self) -> tuple[int | None, str]:
-        """How many processes the kernel killed for want of memory since the watch began, and its words."""
+    def _oom(self) -> int | None:
+        """How many processes the kernel killed for want of memory since the watch began; None where it is not known."""
         after = unit.memory_events(self.state.control_group) if self.state.control_group else None
         after = self.oom_seen if after is None else after
         kills = after - self.oom_before if after is not None and self.oom_before is not None else None
         if self.state.result == "oom-kill":  # systemd saw it where the control group is gone already
             kills = max(1, kills or 0)
-        elif kills is None and not self.state.running and unit.memory_is_watched():
-            kills = 0
-        if kills == 0 and not self.state.running and self.state.signal != 9 and not self.processes.gone:
-            return kills, ""
-        line = unit.kernel_kills(self.began_wall - 1)
-        if line and not kills:
-            kills = 1
-        return kills, mask(line)
+        elif not kills and not self.state.running:  # what came after the last look went with the control group
+            kills = 0 if unit.memory_is_watched() else self._oom_of_host()
+        return kills
+
+    def _oom_of_host(self) -> int | None:
+        """As ``_oom``, by the host's counter: one that stands still is certain, another counts with a SIGKILL only."""
+        after = unit.host_kills()
+        if self.host_oom_before is None or after is None:
+            return None
+        kills = after - self.host_oom_before
+        return kills if not kills or self.state.signal == 9 or self.processes.gone else None
 
     def _owners(self, port: int) -> list[dict[str, Any]]:
         who, foreign = readiness.owner(port, set(self.processes.pids))

@@ -5,16 +5,18 @@
   lab probe                         try the kernel features for real; prints the missing ones, one a line
   lab build SUITE                   make the container image (bookworm, trixie) if it is not cached
   lab sglang                        fill the wheelhouse with a real SGLang for the CPU, and write its lock
+  lab wheels DIR REQUIREMENT...     download wheels for the containers' Python beside links to those of the wheelhouse
   lab up [--no-gpu]                 start the node pve1 (sshd on 127.0.0.1)
   lab nvml                          build the simulated GPU driver and put it into the running node
   lab ct VMID SUITE [--data FOLDER|fresh|none] [pct create options]
                                     make and start a container; wait until its systemd says it runs
   lab run CMD...                    run a command in the node
-  lab inventory [--pct] [VMID...]   print the generated part of an Ansible inventory
+  lab inventory [--pct|--pct-remote] [VMID...]   print the generated part of an Ansible inventory
   lab model [--break HOW] DIR [llama|qwen2|qwen3]
                                     write a tiny model with random weights
   lab replay-runtime [--python 3.11] DIR
                                     make a folder that looks like a runtime and plays recorded starts
+  lab tiny-wheels DIR               make a wheelhouse of a few kilobytes, for tests of installations
   lab status                        what runs, and the ways in
   lab down                          stop and remove everything but the cache; does no harm twice
 
@@ -65,7 +67,7 @@ def main(argv: list[str]) -> int:
         return 0 if argv else 2
     command, args = argv[0], argv[1:]
     settings = Settings()
-    if command not in ("model", "replay-runtime", "inventory"):
+    if command not in ("model", "replay-runtime", "tiny-wheels", "inventory"):
         need_root()
     if command == "packages":
         count(args, 0, 0, "packages")
@@ -92,14 +94,20 @@ def main(argv: list[str]) -> int:
         count(args, 2, 10**6, "ct VMID SUITE [--data FOLDER|fresh|none] [pct create options]")
         lab_bed.container(settings, args[0], args[1], args[2:], data)
     elif command == "inventory":
-        pct = bool(flag(args, "--pct"))
-        lab_bed.inventory(settings, args, pct)
+        way = "llmhost.sglang.pct" if flag(args, "--pct") else ""
+        way = "community.proxmox.proxmox_pct_remote" if flag(args, "--pct-remote") else way
+        lab_bed.inventory(settings, args, way)
     elif command == "nvml":
         lab_gpu.install(settings)
     elif command == "sglang":
         import lab_wheels
 
         lab_wheels.fill(settings)
+    elif command == "wheels":
+        import lab_wheels
+
+        count(args, 2, 10**6, "wheels DIR REQUIREMENT...")
+        lab_wheels.more(settings, Path(args[0]), args[1:])
     elif command == "model":
         import lab_model
 
@@ -112,6 +120,11 @@ def main(argv: list[str]) -> int:
         python = flag(args, "--python", value=True) or "3.11"
         count(args, 1, 1, "replay-runtime [--python 3.11] DIR")
         lab_replay.runtime(Path(args[0]), python)
+    elif command == "tiny-wheels":
+        import lab_tiny
+
+        count(args, 1, 1, "tiny-wheels DIR")
+        lab_tiny.make(Path(args[0]))
     else:
         raise LabError(f"lab has no command '{command}'; 'lab help' lists them")
     return 0

@@ -7,12 +7,11 @@ reaches the machine. What it answers stands in one text file, /etc/llmhost-sim/g
 
 from __future__ import annotations
 
-import hashlib
-import shutil
+import sys
 import time
 from pathlib import Path
 
-from lab_common import HERE, LabError, Settings, only_one, replace_tree, run, say
+from lab_common import HERE, LabError, Settings, say
 
 SOURCES = HERE / "nvml"
 STATE = "/etc/llmhost-sim/gpu.state"
@@ -32,23 +31,16 @@ hold gpu=0 mem=20000 comm={SCHEDULER}
 
 def built(settings: Settings) -> Path:
     """The compiled driver, from the cache or made now."""
-    sources = sorted(
-        path for path in SOURCES.iterdir() if path.suffix in (".c", ".h") or path.name in ("Makefile", "dmesg")
-    )
-    key = hashlib.sha256(b"\0".join(path.name.encode() + path.read_bytes() for path in sources)).hexdigest()[:12]
-    place = settings.cache / "nvml" / key
-    with only_one(settings.cache / ".lock-nvml", "the simulated driver"):
-        if not place.is_dir():
-            start = time.monotonic()
-            new = place.with_name(f".new-{key}")
-            shutil.rmtree(new, ignore_errors=True)
-            new.mkdir(parents=True)
-            if shutil.which("make"):
-                run("make", "-s", "-C", SOURCES, f"OUT={new}/", cure="Is gcc there? Run 'lab packages'.")
-            else:
-                raise LabError("make is missing: run 'lab packages'")
-            replace_tree(new, place)
-            say(f"simulated driver: compiled in {time.monotonic() - start:.0f} s")
+    sys.path.insert(0, str(SOURCES))  # the driver brings its own recipe
+    import nvml_build
+
+    start = time.monotonic()
+    try:
+        place = nvml_build.built(settings.cache / "nvml")
+    except RuntimeError as error:
+        raise LabError(str(error)) from None
+    if time.monotonic() - start > 0.5:
+        say(f"simulated driver: compiled in {time.monotonic() - start:.0f} s")
     return place
 
 
@@ -74,13 +66,16 @@ def install(settings: Settings, only_if_there: bool = False) -> None:
         settings, "sh", "-c", "ls -d /usr/lib/x86_64-linux-gnu 2>/dev/null || echo /usr/lib"
     ).strip()
     put(place / "lib/libnvidia-ml.so.1", f"{folder}/libnvidia-ml.so.1")
-    put(place / "bin/nvidia-smi", "/usr/bin/nvidia-smi")
-    nodes = " ".join(f"/dev/nvidia{n}:{n}" for n in range(CARDS)) + " /dev/nvidiactl:255"
+    for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
+        put(place / "bin" / name, f"/usr/bin/{name}")
+    nodes = " ".join(f"/dev/nvidia{n}:195:{n}" for n in range(CARDS)) + " /dev/nvidiactl:195:255"
+    nodes += " /dev/nvidia-uvm:508:0 /dev/nvidia-uvm-tools:508:1"
     script = (
         f"ldconfig; mkdir -p -m 777 {STATE.rsplit('/', 1)[0]}; [ -e {STATE} ] || cat > {STATE}\n"
         # character devices of the real driver's numbers with no driver behind them: open says ENXIO where the
         # device cgroup allows it, and EPERM where it does not
-        f"for n in {nodes}; do [ -e ${{n%:*}} ] || mknod -m 666 ${{n%:*}} c 195 ${{n#*:}}; done"
+        f"echo {nodes} | tr ' ' '\\n' | while IFS=: read -r path major minor; do"
+        " [ -e $path ] || mknod -m 666 $path c $major $minor; done"
     )
     lab_bed.node_out(settings, "sh", "-ec", script, stdin=DEFAULT_STATE.encode())
     cards = lab_bed.node_out(settings, "nvidia-smi", "-L").strip().splitlines()

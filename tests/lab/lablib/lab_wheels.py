@@ -80,6 +80,22 @@ def fill(settings: Settings) -> None:
         say(f"wheelhouse: {what}; {len(want)} wheels, {mib(total)} in {house}")
 
 
+def more(settings: Settings, folder: Path, requirements: list[str]) -> None:
+    """A folder to install from: these, kept in the cache, and links to the wheelhouse for what they need."""
+    cached = settings.cache / "wheels-more"
+    with only_one(settings.cache / ".lock-wheelhouse", "the wheelhouse"):
+        cached.mkdir(parents=True, exist_ok=True)
+        known = wheels(cached)
+        missing = [one for one in requirements if tuple(one.split("==")) not in known]
+        if missing:
+            fetch(settings, find_pip(settings), cached, missing)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in [*settings.wheelhouse.glob("*.whl"), *cached.glob("*.whl")]:
+            (folder / path.name).unlink(missing_ok=True)
+            os.link(path, folder / path.name)
+    say(f"{folder}: {len(missing)} wheels downloaded, {len(list(folder.iterdir()))} in all")
+
+
 def download(settings: Settings, house: Path, missing: list[str]) -> None:
     have = pins()
     part = house / ".part"

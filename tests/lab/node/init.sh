@@ -46,9 +46,13 @@ mount -t tmpfs -o mode=755 tmpfs /run
 # Not the machine's /root: its .bashrc may be slow (bash reads it for every ssh command), and the rest is private.
 mount -t tmpfs -o mode=700 tmpfs /root
 cp -a /etc/skel/. /root/
-mkdir -p /run/lock/lxc /run/sshd /run/lxc /etc/pve/lxc /var/lib/lxc /var/lib/pct-standin/images \
+mkdir -p /run/lock/lxc /run/sshd /run/lxc /etc/pve/nodes/pve1/lxc /etc/pve/nodes/pve1/qemu-server /var/lib/lxc /var/lib/pct-standin/images \
     /var/lib/pct-standin/templates /var/log/lxc /srv/wheelhouse /srv/llmhost
 [ -e /var/run ] || ln -s /run /var/run
+# As in Proxmox's cluster file system: the node's own folders by a shorter way.
+ln -sfn nodes/pve1 /etc/pve/local
+ln -sfn nodes/pve1/lxc /etc/pve/lxc
+ln -sfn nodes/pve1/qemu-server /etc/pve/qemu-server
 mount --bind "$LAB/lxc" /var/lib/lxc
 mount --bind "$LAB/images" /var/lib/pct-standin/images
 mount --bind "$LAB/cache/templates" /var/lib/pct-standin/templates

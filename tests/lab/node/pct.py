@@ -10,8 +10,11 @@ Storage: POOL/templates/NAME/{priv,unpriv}/  one unpacked rootfs per image
 pre-start hook (this same file, `pct __hook-...`) in the monitor's own mount namespace (lxc.monitor.unshare = 1) and
 by real root, so it works with an id map and goes away with the container.
 
-Left out: users and permissions, quorum and HA, real storages, ip=dhcp, AppArmor (unconfined), hook scripts,
-`features`, cloning, snapshots (their sections in a configuration are kept and read).
+A cluster is what its files say: /etc/pve/.members (quorate or not), /etc/pve/nodes/OTHER/lxc/VMID.conf and
+/etc/pve/ha/resources.cfg. HA's manager is a process that starts or stops a container a moment after it was asked.
+
+Left out: users and permissions, real storages, ip=dhcp, AppArmor (unconfined), hook scripts, `features`, cloning,
+snapshots (their sections in a configuration are kept and read), hotplug of devices and mount points.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class Lazy:
 
 
 errno, fcntl, grp, pwd = Lazy("errno"), Lazy("fcntl"), Lazy("grp"), Lazy("pwd")
+glob, hashlib, json = Lazy("glob"), Lazy("hashlib"), Lazy("json")
 shutil, subprocess = Lazy("shutil"), Lazy("subprocess")
 
 ETC = "/etc/pve/lxc"
@@ -137,7 +141,19 @@ def load(vmid):
         raise Die(text, errno.ENOENT) from None
 
 
+def quorum():
+    """Without it /etc/pve is read-only, and nothing is started."""
+    try:
+        with open("/etc/pve/.members") as handle:
+            members = json.load(handle)
+    except FileNotFoundError:
+        return
+    if not members.get("cluster", {}).get("quorate", 1):
+        raise Die("cluster not ready - no quorum?")
+
+
 def store(vmid, main, pending, snapshots):
+    quorum()
     aside = "%s/%s.conf.tmp.%d" % (ETC, vmid, os.getpid())
     with open(aside, "w") as handle:
         handle.write(render(main, pending, snapshots))
@@ -511,9 +527,13 @@ def cmd_set(args, opts):
         raise Die("no options specified")
     opts = dict(opts)
     delete, revert = words(opts.pop("delete", "")), words(opts.pop("revert", ""))
-    opts.pop("digest", None)
+    digest = opts.pop("digest", "")
     with Lock(vmid):
         main, pending, snapshots = load(vmid)
+        if digest:
+            with open("%s/%s.conf" % (ETC, vmid), "rb") as handle:
+                if hashlib.sha1(handle.read()).hexdigest() != digest:
+                    raise Die("detected modified configuration - file changed by other user? Try again.")
         check_lock(main)
         for key in delete + revert:
             if not KEYS.match(key):
@@ -534,10 +554,35 @@ def cmd_set(args, opts):
         lxc_config(vmid, main)
 
 
+def by_ha(vmid, what, work):
+    """Whether HA decides about a container: then the request is noted, and comes true a moment later."""
+    try:
+        with open("/etc/pve/ha/resources.cfg") as handle:
+            managed = re.search(r"^ct:\s*%s\s*$" % vmid, handle.read(), re.M)
+    except FileNotFoundError:
+        return False
+    if not managed or os.environ.get("PVE_HA_MANAGER"):
+        return False
+    print("Requesting HA %s for CT %s" % (what, vmid), flush=True)
+    null = subprocess.DEVNULL
+    subprocess.Popen(
+        ["sh", "-c", "sleep 0.5; exec %s %s %s" % (SELF, work, vmid)],
+        stdin=null,
+        stdout=null,
+        stderr=null,
+        start_new_session=True,
+        env={**os.environ, "PVE_HA_MANAGER": "1"},
+    )
+    return True
+
+
 def cmd_start(args, opts):
     (vmid,) = args
     if running(vmid):
         raise Die("CT %s already running" % vmid)
+    if by_ha(vmid, "start", "start"):
+        return
+    quorum()
     with Lock(vmid):
         try:
             main, pending, snapshots = load(vmid)
@@ -576,6 +621,8 @@ def cmd_stop(args, opts):
     (vmid,) = args
     if not running(vmid):
         raise Die("CT %s not running" % vmid)
+    if by_ha(vmid, "stop", "stop"):
+        return
     with Lock(vmid):
         subprocess.run(["lxc-stop", "-n", vmid, "--kill"], check=False)
         gone(vmid, 30)
@@ -735,14 +782,37 @@ def cmd_unlock(args, opts):
         store(vmid, main, pending, snapshots)
 
 
+def unpacked(tarball):
+    """A tarball of the node as a template of its own, for unprivileged containers: their ids begin at 100000."""
+    if not os.path.isfile(tarball):
+        raise Die("unable to create CT - can't access '%s'" % tarball)
+    name = "file-" + hashlib.sha1(("%s %d" % (tarball, os.path.getmtime(tarball))).encode()).hexdigest()[:12]
+    place = "%s/templates/%s/unpriv" % (POOL, name)
+    if not os.path.isdir(place):
+        os.makedirs(place)
+        if subprocess.run(["tar", "-C", place, "--numeric-owner", "-xpf", tarball], check=False).returncode:
+            shutil.rmtree(os.path.dirname(place))
+            raise Die("unable to create CT - unable to extract '%s'" % tarball)
+        for folder, folders, files in os.walk(place):
+            for path in [folder, *(os.path.join(folder, one) for one in folders + files)]:
+                found = os.lstat(path)
+                if found.st_uid < ROOT_MAP[0]:
+                    os.lchown(path, found.st_uid + ROOT_MAP[0], found.st_gid + ROOT_MAP[0])
+                    if not stat.S_ISLNK(found.st_mode):
+                        os.chmod(path, stat.S_IMODE(found.st_mode))  # chown takes setuid away
+    return name
+
+
 def cmd_create(args, opts):
-    """create VMID TEMPLATE [options]; TEMPLATE is local:vztmpl/NAME, NAME a folder below POOL/templates."""
+    """create VMID TEMPLATE [options]; TEMPLATE is a tarball, or local:vztmpl/NAME, a folder below POOL/templates."""
     vmid, template = args
-    name = template.split("/")[-1]
-    if os.path.exists("%s/%s.conf" % (ETC, vmid)):
-        raise Die("CT %s already exists on node '%s'" % (vmid, node()))
+    quorum()
+    for path in glob.glob("/etc/pve/nodes/*/*/%s.conf" % vmid):
+        kind = "CT" if "/lxc/" in path else "VM"
+        raise Die("unable to create CT %s - %s %s already exists on node '%s'" % (vmid, kind, vmid, path.split("/")[4]))
+    name = unpacked(template) if template.startswith("/") else template.split("/")[-1]
     if not os.path.isdir("%s/templates/%s" % (POOL, name)):
-        raise Die("volume '%s' does not exist" % template)
+        raise Die("unable to create CT %s - volume '%s' does not exist" % (vmid, template))
     conf = {"arch": "amd64", "memory": "512", "swap": "512", "ostype": "debian", "unprivileged": "1"}
     conf.update({key: value for key, value in opts.items() if KEYS.match(key)})
     conf["rootfs"] = "local:%s/vm-%s-disk-0.raw,size=4G" % (vmid, vmid)
@@ -761,7 +831,9 @@ def cmd_create(args, opts):
 
 def cmd_destroy(args, opts):
     (vmid,) = args
-    load(vmid)
+    if load(vmid)[0].get("protection") == "1":
+        raise Die("can't remove CT %s - protection mode enabled" % vmid)
+    quorum()
     if running(vmid):
         if not truth(opts.get("force")):
             raise Die("cannot destroy CT %s - it is running" % vmid)

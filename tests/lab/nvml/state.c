@@ -86,6 +86,13 @@ static bool slurp(long pid, const char *name, char *out, size_t room) {
     return true;
 }
 
+/* Whether an MPS server let go of a process: it lives and holds nothing (the control stand-in leaves a file). */
+static bool let_go(long pid, long start) {
+    char path[4400];
+    snprintf(path, sizeof path, "%s.mps/%ld.%ld", state_path(), pid, start);
+    return !access(path, F_OK);
+}
+
 /* The start time of a process that runs (a zombie has given its memory back), 0 where it does not. */
 static long start_of(long pid) {
     char line[1024];
@@ -96,6 +103,7 @@ static long start_of(long pid) {
     for (p++; *p && field < 22; p++)
         if (*p == ' ') field++;
     long start = strtol(p, NULL, 10);
+    if (let_go(pid, start)) return 0;
     return start > 0 ? start : 1;
 }
 
@@ -105,6 +113,18 @@ static bool in_container(long pid, const char *vmid) {
     snprintf(one, sizeof one, ":/lxc/%s/", vmid);
     snprintf(other, sizeof other, ":/lxc.payload.%s/", vmid);
     return strstr(groups, one) || strstr(groups, other);
+}
+
+/* Whether one component of a path of its control groups is that unit. */
+static bool in_unit(long pid, const char *unit) {
+    char groups[4096], with_slash[256];
+    if (!slurp(pid, "cgroup", groups, sizeof groups)) return false;
+    snprintf(with_slash, sizeof with_slash, "/%s", unit);
+    for (const char *p = groups; (p = strstr(p, with_slash)); p++) {
+        char after = p[strlen(with_slash)];
+        if (!after || after == '/' || after == '\n') return true;
+    }
+    return false;
 }
 
 static void add(struct client c) {
@@ -189,10 +209,11 @@ static void client_line(const char *line) {
 }
 
 static void hold_line(const char *line) {
-    char comm[256], cmd[512], vmid[32], text[16], buffer[4096];
+    char comm[256], cmd[512], vmid[32], unit[128], text[16], buffer[4096];
     regex_t by_comm, by_cmd;
     bool want_comm = text_of(line, "comm", comm, sizeof comm, ""), want_cmd = text_of(line, "cmd", cmd, sizeof cmd, "");
     bool want_vmid = text_of(line, "vmid", vmid, sizeof vmid, "");
+    bool want_unit = text_of(line, "unit", unit, sizeof unit, "");
     if (!want_comm && !want_cmd) return;
     if (want_comm && regcomp(&by_comm, comm, REG_EXTENDED | REG_NOSUB)) return;
     if (want_cmd && regcomp(&by_cmd, cmd, REG_EXTENDED | REG_NOSUB)) {
@@ -222,7 +243,7 @@ static void hold_line(const char *line) {
             for (size_t n = strlen(buffer); n && buffer[n - 1] == ' ';) buffer[--n] = 0;
             hit = hit && *buffer && !regexec(&by_cmd, buffer, 0, NULL, 0);
         }
-        if (!hit || (want_vmid && !in_container(pid, vmid))) continue;
+        if (!hit || (want_vmid && !in_container(pid, vmid)) || (want_unit && !in_unit(pid, unit))) continue;
         long start = start_of(pid);
         if (!start) continue;
         struct client c = rule;

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import shlex
+import subprocess
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,12 +104,30 @@ def test_shows_changes_and_ends_with_one_module_call(shown: list[str], monkeypat
         {"name": "a", "watcher": "start"},
         {"name": "a", "watcher": "/var/lib/x y/verdict.json"},
     ]
-    assert set(target.commands) == {"cat '/var/lib/x y/status.json'"}
+    assert set(target.commands) == {server_wait.LOOK % {"path": "'/var/lib/x y/status.json'"}}
     assert all(line.startswith("[gpu7] sglang-a.service: ") for line in shown)
     text = "\n".join(shown)
     assert "weights 37 %" in text and "weights 81 %" in text and "graph 12/52" in text
     assert text.count("reading arguments and configuration (") == 1  # nothing new, nothing shown
     assert shown[-1].endswith("ready after 6 s")
+
+
+def test_a_look_waits_for_the_end_of_the_watch_and_for_nothing_else(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a b.json"
+    command = server_wait.LOOK % {"path": shlex.quote(str(path))}
+
+    def look() -> tuple[int, str, float]:
+        began = time.monotonic()
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, time.monotonic() - began
+
+    assert look()[0] == 1
+    path.write_text(json.dumps(status("args", 1)))
+    code, text, seconds = look()
+    assert (code, json.loads(text)["phase"]) == (0, "args") and seconds >= 0.9
+    path.write_text(json.dumps({"state": "done", "outcome": "ready"}))
+    code, text, seconds = look()
+    assert (code, json.loads(text)["outcome"]) == (0, "ready") and seconds < 0.9
 
 
 def test_progress_false_is_quiet(shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,3 +193,20 @@ def test_a_phase_that_lasts_is_shown_again_before_a_job_counts_as_idle(shown: li
 )
 def test_odd_status_files(shown: list[str], found: dict[str, Any]) -> None:
     Progress("h", "u", True)(found, 0.0)
+
+
+def test_in_the_background_the_module_waits_by_itself(shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def execute(**call: Any) -> dict[str, Any]:
+        calls.append(call)
+        return {"ansible_job_id": "j1.1", "started": 1, "finished": 0}
+
+    action = ActionModule.__new__(ActionModule)
+    action._task = SimpleNamespace(args={"name": "a"}, no_log=False, async_val=60)
+    action._connection = SimpleNamespace(has_native_async=False)
+    monkeypatch.setattr(server_wait.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+    monkeypatch.setattr(action, "_execute_module", execute, raising=False)
+    assert action.run(None, {"inventory_hostname": "gpu7"})["ansible_job_id"] == "j1.1"
+    assert [(call["module_args"], call["wrap_async"]) for call in calls] == [({"name": "a"}, 60)]
+    assert shown == []

@@ -55,6 +55,9 @@ class Proc:
     on_exit: Callable[[], None] | None = None
     report: int | None = None
     wchan: str | None = None
+    age: float = 86400.0
+    on_mps: Any = "stay"  # what it does when MPS let go of it: stay, exit; "held" where MPS does not
+    drained: bool = False  # MPS let go of it
 
     @property
     def present(self) -> bool:
@@ -212,7 +215,7 @@ class World:
         proc.alive = False
         proc.zombie = not proc.reaped
         for uuid, size in proc.memory.items():
-            if size:
+            if size and not proc.drained:
                 self.charged.append((uuid, size, self.time + self.cards[uuid].release_s))
         for child in self.procs:
             if child.ppid == proc.pid and child.present:
@@ -248,6 +251,9 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
+
+    def age(self, process: Process) -> float:
+        return self.find(process.pid).age
 
     def euid(self) -> int:
         return self.euid_
@@ -324,9 +330,22 @@ class World:
         return self.find(process.pid).health
 
     def mps_control(self, command: str, timeout_s: float = 20.0) -> str | None:
-        if self.mps is not None and command.startswith("terminate_client"):
-            self.exit(self.find(int(command.split()[2])))
-        return self.mps
+        """The control daemon of the one MPS server whose PID ``mps`` holds."""
+        self.advance(LOOK_S)
+        if self.mps is None or command == "get_server_list":
+            return self.mps
+        clients = [proc for proc in self.procs if proc.alive and "mps" in proc.kinds and proc.memory]
+        verb, _server, *client = command.split()
+        if verb == "get_client_list":
+            return "".join(f"{proc.pid}\n" for proc in clients if not proc.drained and self.mps.strip())
+        for proc in clients:
+            if [str(proc.pid)] == client and proc.on_mps != "held":
+                proc.drained = True
+                for uuid, size in proc.memory.items():
+                    self.charged.append((uuid, size or 0, self.time + self.cards[uuid].release_s))
+                if proc.on_mps == EXIT:
+                    self.exit(proc)
+        return ""
 
     # -- the driver ---------------------------------------------------------------------------------------------
 
@@ -334,7 +353,7 @@ class World:
         live = [
             size
             for proc in self.procs
-            if proc.alive and (instance is None or proc.instance == instance)
+            if proc.alive and not proc.drained and (instance is None or proc.instance == instance)
             for uuid, size in proc.memory.items()
             if uuid == card.uuid and size
         ]
@@ -352,7 +371,7 @@ class World:
                 proc.instance,
             )
             for proc in self.procs
-            if (proc.alive or (proc.zombie and proc.listed == "zombie")) and proc.listed
+            if (proc.alive or (proc.zombie and proc.listed == "zombie")) and proc.listed and not proc.drained
             for uuid, size in proc.memory.items()
             if uuid == card.uuid
         ]

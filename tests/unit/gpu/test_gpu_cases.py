@@ -708,10 +708,12 @@ def case_60(tmp_path: Path) -> None:
     mine = world.scheduler(kinds=(MPS,))
     found = clean(world, tmp_path)
     assert found.reason == "mps_in_use" and world.signals == [] and mine.alive
-    world.mps = "4711\n"  # with a control daemon it is drained, never killed
+    assert "echo quit" in found.message
+    world.mps = "4711\n"  # with a control daemon it is drained before any signal
+    world.at(0.0, lambda: setattr(mine, "on_term", lambda: mine.drained and world.exit(mine)))
     found = clean(world, tmp_path)
-    assert found.reason is None and not mine.alive
-    assert "SIGKILL" not in [number.name for _t, _p, number in world.signals]
+    assert found.reason is None and not mine.alive and mine.drained
+    assert [action["signal"] for action in found.result["actions"]] == ["mps terminate_client", "SIGTERM"]
 
 
 @case

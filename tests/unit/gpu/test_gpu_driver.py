@@ -454,6 +454,7 @@ def test_two_tasks_never_clean_one_gpu(tmp_path: Path) -> None:
             pass
         assert caught.value.reason == "locked"
         assert str(os.getpid()) in caught.value.message and "GPU-b" in caught.value.message
+        assert caught.value.details["owner"] == str(os.getpid()) and caught.value.details["since"][:2] == "20"
         with lock.hold(["GPU-c"], 1, time.monotonic, time.sleep, where):
             pass
     with lock.hold(["GPU-b"], 1, time.monotonic, time.sleep, where):

@@ -140,6 +140,16 @@ def test_whether_a_unit_is_active(
     assert Host().unit_active(process(cgroup)) is active
 
 
+def test_how_old_a_process_is() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert 0 <= HOST.age(identity.read(child.pid)) < 30
+        assert HOST.age(identity.read(1)) > HOST.age(identity.read(child.pid))
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_no_mps_control_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert HOST.mps_control("get_server_list") is None
@@ -282,6 +292,164 @@ print(json.dumps([found["reason"], [action["signal"] for action in found["action
 """,
     )
     assert found == [None, ["SIGTERM", "SIGKILL"], False]
+
+
+# The two daemons of MPS, by their command lines.
+DAEMONS = """
+def daemon(name):
+    pid = os.fork()
+    if pid == 0:
+        os.execv("/usr/bin/tail", [name, "-f", "/dev/null"])
+    return pid
+"""
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_clients_of_mps_leave_it_before_any_signal(stubborn: bool, tmp_path: Path) -> None:
+    sim = Sim(tmp_path)
+    sim.write(
+        "gpu 0\nrelease_ms 600\nmps_ms 300\nhold gpu=0 type=M mem=9000 comm=^sglang::sched\n"
+        "hold gpu=0 type=M mem=30 cmd=^nvidia-cuda-mps-server"
+    )
+    found = whole(
+        sim,
+        tmp_path,
+        DAEMONS
+        + f"""
+client = spawn("sglang::scheduler", stubborn={stubborn})
+time.sleep(0.5)
+without = clean()
+control, server = daemon("nvidia-cuda-mps-control"), daemon("nvidia-cuda-mps-server")
+time.sleep(0.5)
+found = clean()
+again = clean()
+print(json.dumps([without, found, again, [alive(pid) for pid in (client, control, server)]]))
+""",
+    )
+    without, first, again, living = found
+    assert (
+        without["reason"] == "mps_in_use"
+        and without["actions"] == []
+        and "no MPS control answers" in without["message"]
+    )
+    assert first["reason"] is None, first
+    sent = [(action["signal"], action["outcome"]) for action in first["actions"]]
+    wanted = [("mps terminate_client", "drained"), ("SIGTERM", "still running" if stubborn else "exited")]
+    assert sent == wanted + [("SIGKILL", "exited")] * stubborn
+    assert living == [False, True, True], "the daemons of MPS stay"
+    assert [item["why"] for item in first["tolerated"]] == ["'nvidia-cuda-mps-' is protected: MPS control and server"]
+    assert first["gpus"][0]["before_mib"] == 9034 and first["gpus"][0]["after_mib"] == 34
+    assert again["reason"] is None and not again["changed"] and again["actions"] == []
+
+
+def test_a_client_that_mps_does_not_let_go_of_gets_no_signal(tmp_path: Path) -> None:
+    sim = Sim(tmp_path)
+    sim.write("gpu 0\nmps_ms -1\nhold gpu=0 type=M mem=9000 comm=^sglang::sched")
+    found = whole(
+        sim,
+        tmp_path,
+        DAEMONS
+        + """
+from ansible_collections.llmhost.sglang.plugins.module_utils._gpu import release
+release.MPS_S = 1.0
+client = spawn("sglang::scheduler")
+daemons = daemon("nvidia-cuda-mps-control"), daemon("nvidia-cuda-mps-server")
+time.sleep(0.5)
+found = clean()
+print(json.dumps([found["reason"], found["message"], [a["signal"] for a in found["actions"]], alive(client)]))
+""",
+    )
+    reason, message, sent, living = found
+    assert reason == "mps_in_use" and sent == ["mps terminate_client"] and living
+    assert "did not let go" in message and "echo quit" in message
+
+
+# A small space of PIDs, and a host in which a PID goes to somebody else at a chosen moment.
+REUSED = """
+kernel = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+if kernel >= (6, 14):  # before that the limit is the whole machine's
+    try:
+        with open("/proc/sys/kernel/pid_max", "w") as limit:
+            limit.write("400")
+    except OSError:
+        pass
+if identity.pid_max() > 40000:
+    print("null")
+    raise SystemExit
+
+def end(pid):
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+victim = spawn("sglang::scheduler", stubborn=True)
+while victim < 310:  # the kernel hands out numbers below 300 only once
+    end(victim)
+    victim = spawn("sglang::scheduler", stubborn=True)
+handed_over = []
+
+def hand_over():
+    end(victim)
+    for _try in range(2000):
+        pid = spawn("postgres")
+        if pid == victim:
+            handed_over.append(pid)
+            return
+        end(pid)
+    raise SystemExit("the number never came round")
+
+class Host(Host):
+    def open(self, pid):
+        if MOMENT == "open" and pid == victim and not handed_over:
+            hand_over()  # the driver has just told that number
+        return super().open(pid)
+
+    def wait(self, handles, timeout_s):
+        if MOMENT == "wait" and timeout_s and not handed_over:
+            hand_over()  # SIGTERM was sent, SIGKILL comes next
+        return super().wait(handles, timeout_s)
+
+time.sleep(0.3)
+found = clean()
+print(json.dumps([found, victim, handed_over, alive(victim), identity.read(victim).comm]))
+"""
+
+
+@pytest.mark.parametrize("moment", ["open", "wait"])
+def test_whoever_gets_the_number_of_a_target_is_not_hit(moment: str, tmp_path: Path) -> None:
+    sim = Sim(tmp_path)
+    sim.write("gpu 0\nhold gpu=0 mem=5000 comm=^sglang::sched")
+    found = whole(sim, tmp_path, f"MOMENT = {moment!r}\n" + REUSED)
+    if found is None:
+        pytest.skip("PIDs come round too late here to be used again in a test")
+    result, victim, handed_over, living, comm = found
+    assert handed_over == [victim] and living and comm == "postgres"
+    if moment == "open":  # the driver listed that number, and it is no SGLang's: somebody else's job, as far as we know
+        assert result["reason"] == "blocked" and result["actions"] == []
+    else:
+        assert result["reason"] is None, result
+        assert [action["signal"] for action in result["actions"]] == ["SIGTERM"]
+
+
+def test_a_card_that_is_a_numa_node_is_waited_for_by_its_processes_alone(tmp_path: Path) -> None:
+    sim = Sim(tmp_path)
+    sim.write("gpu 0 numa=1 mem=na\norphan gpu=0 mem=7000\nhold gpu=0 mem=5000 comm=^sglang::sched")
+    found = whole(
+        sim,
+        tmp_path,
+        """
+pid = spawn("sglang::scheduler", stubborn=True)
+time.sleep(0.5)
+found = clean()
+again = clean()
+print(json.dumps([found, again, alive(pid)]))
+""",
+    )
+    first, again, living = found
+    assert first["reason"] is None and not living
+    [row] = first["gpus"]
+    assert row["baseline_mib"] is None and "only processes count" in row["baseline_from"]
+    assert [action["signal"] for action in first["actions"]] == ["SIGTERM", "SIGKILL"]
+    assert again["reason"] is None and again["actions"] == [] and not again["changed"]
 
 
 def test_nine_hundred_and_fifty_clients(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.llmhost.sglang.plugins.module_utils._gpu import lock, model
-from ansible_collections.llmhost.sglang.plugins.module_utils._gpu.model import COMPUTE, GRAPHICS, Entry, MigDevice
+from ansible_collections.llmhost.sglang.plugins.module_utils._gpu.model import COMPUTE, GRAPHICS, MPS, Entry, MigDevice
 from ansible_collections.llmhost.sglang.plugins.module_utils._gpu.policy import Scope
 from gpu_world_support import IGNORE, World, clean
 
@@ -109,6 +110,38 @@ def test_a_live_server_is_somebodys(tmp_path: Path) -> None:
         world, procs = server()
         assert clean(world, tmp_path, scope=scope).reason is None
         assert not any(proc.alive for proc in procs)
+
+
+@pytest.mark.parametrize(("age", "reason"), [(5.0, "blocked"), (1799.0, "blocked"), (1801.0, None)])
+def test_a_start_that_somebody_made_is_left_to_end(age: float, reason: str | None, tmp_path: Path) -> None:
+    def server() -> tuple[World, list]:
+        world = World()
+        launcher = world.launcher(age=age)  # no port yet
+        return world, [launcher, world.scheduler(ppid=launcher.pid)]
+
+    world, procs = server()
+    found = clean(world, tmp_path)
+    assert found.reason == reason and any(proc.alive for proc in procs) == (reason is not None)
+    if reason:
+        assert f"{age:.0f} s old" in found.message and "'match'" in found.message and world.signals == []
+    for scope in (replace(HOST, match=(re.compile(r"sglang\.launch_server"),)), replace(HOST, force=True)):
+        world, procs = server()
+        assert clean(world, tmp_path, scope=scope).reason is None and not any(proc.alive for proc in procs)
+
+
+def test_orphans_of_a_young_start_are_stale(tmp_path: Path) -> None:
+    world = World()
+    orphan = world.scheduler(age=5.0)  # its launcher is gone: nobody waits for it
+    assert clean(world, tmp_path).reason is None and not orphan.alive
+    world = World()
+    launcher = world.launcher(age=5.0, cgroup=UNIT)  # of a unit that is no longer active: nobody's hand
+    world.scheduler(ppid=launcher.pid, cgroup=UNIT)
+    assert clean(world, tmp_path).reason is None and not launcher.alive
+    world = World()
+    launcher = world.launcher(age=5.0)
+    dead = world.scheduler(ppid=launcher.pid, reaped=False)
+    world.exit(dead)  # and one whose scheduler died will never be ready
+    assert clean(world, tmp_path).reason is None and not launcher.alive
 
 
 def test_the_launcher_is_told_first_and_drains(tmp_path: Path) -> None:
@@ -342,3 +375,71 @@ def test_a_tolerated_client_that_ends_takes_its_part_of_the_baseline_along(tmp_p
     world.scheduler(mib=100)
     scope = replace(HOST, exclude_units=frozenset({"x.service"}))
     assert clean(world, tmp_path, scope=scope, timeout_s=20).reason == "above_baseline"
+
+
+def served(world: World, **more: Any) -> Any:
+    """A stale scheduler that computes through MPS."""
+    world.mps = "4711\n"
+    return world.scheduler(kinds=(MPS,), **more)
+
+
+def test_a_client_of_mps_that_nobody_there_serves_gets_no_signal(tmp_path: Path) -> None:
+    world = World()
+    mine = served(world)
+    world.mps = ""  # a control daemon without a server
+    found = clean(world, tmp_path)
+    assert found.reason == "mps_in_use" and "no MPS server knows it" in found.message
+    assert world.signals == [] and mine.alive and not found.changed
+
+
+def test_a_client_that_mps_let_go_of_is_a_process_as_any_other(tmp_path: Path) -> None:
+    world = World()
+    mine = served(world, mib=20000, on_term=IGNORE)
+    other = served(world, mib=20000, cgroup="/system.slice/other.service")
+    world.active_units = {"other.service"}
+    scope = replace(HOST, exclude_units=frozenset({"other.service"}))
+    found = clean(world, tmp_path, scope=scope, grace_s=3)
+    assert found.reason is None and not mine.alive
+    outcomes = [(action["signal"], action["outcome"]) for action in found.result["actions"]]
+    assert outcomes == [("mps terminate_client", "drained"), ("SIGTERM", "still running"), ("SIGKILL", "exited")]
+    assert other.alive and not other.drained and world.got(other) == []
+
+
+def test_a_client_that_mps_keeps_gets_no_signal(tmp_path: Path) -> None:
+    world = World()
+    mine, plain = served(world, on_mps="held"), world.scheduler(mib=100)
+    found = clean(world, tmp_path, grace_s=3)
+    assert found.reason == "mps_in_use" and "did not let go" in found.message and "echo quit" in found.message
+    assert world.signals == [] and mine.alive and plain.alive
+
+
+def test_a_control_that_ends_midway_leaves_its_clients_alone(tmp_path: Path) -> None:
+    world = World()
+    mine = served(world, on_mps="held")
+    world.at(1.0, lambda: setattr(world, "mps", None))
+    found = clean(world, tmp_path)
+    assert found.reason == "mps_in_use" and "no longer answers" in found.message and mine.alive and world.signals == []
+
+
+def test_mps_lets_go_before_a_unit_is_stopped(tmp_path: Path) -> None:
+    world = World()
+    world.active_units = {"sglang-a.service"}
+    mine = served(world, cgroup=UNIT)
+    found = clean(world, tmp_path, scope=replace(HOST, units=frozenset({"sglang-a.service"})))
+    assert found.reason is None and mine.drained and world.stopped == ["sglang-a.service"]
+    world = World()
+    world.active_units = {"sglang-a.service"}
+    mine = served(world, cgroup=UNIT, on_mps="held")
+    found = clean(world, tmp_path, scope=replace(HOST, units=frozenset({"sglang-a.service"})))
+    assert found.reason == "mps_in_use" and world.stopped == [] and mine.alive
+
+
+def test_mps_on_another_card_counts_too(tmp_path: Path) -> None:
+    world = World(cards=2)
+    launcher = world.launcher()
+    world.scheduler(0, ppid=launcher.pid)
+    far = world.scheduler(1, kinds=(MPS,), ppid=launcher.pid)
+    found = clean(world, tmp_path, gpus=("0",))
+    assert found.reason == "mps_in_use" and world.signals == [] and far.alive
+    world.mps = "4711\n"
+    assert clean(world, tmp_path, gpus=("0",)).reason is None and far.drained

@@ -78,6 +78,8 @@ PROCESS = st.fixed_dictionaries(
         "heir": st.sampled_from([None, None, *PROTECTED, *FOREIGN, *SGLANG]),
         "health": st.sampled_from([None, None, None, "http://127.0.0.1:30000/health"]),
         "files": st.sampled_from([(), ("/dev/nvidia0",)]),
+        "on_mps": st.sampled_from(["stay", "stay", EXIT, "held"]),
+        "age": st.sampled_from([10.0, 86400.0]),
     }
 )
 WORLD = st.fixed_dictionaries(
@@ -91,7 +93,7 @@ WORLD = st.fixed_dictionaries(
         "release": st.sampled_from([0.0, 2.0, 300.0]),
         "recovery": st.sampled_from(["none", "none", "none", None, "reset"]),
         "euid": st.sampled_from([0, 0, 0, 1000]),
-        "mps": st.sampled_from([None, "77\n"]),
+        "mps": st.sampled_from([None, "", "77\n", "77\n"]),
     }
 )
 SCOPE = st.fixed_dictionaries(
@@ -121,7 +123,7 @@ def build(spec: dict[str, Any]) -> tuple[World, dict[Proc, dict[str, Any]]]:
     made: list[Proc] = []
     for one in spec["procs"]:
         parent = made[one["parent"] % len(made)] if made and one["parent"] < 6 else None
-        keys = ("cgroup", "uid", "mib", "kinds", "on_term", "on_kill", "reaped", "files", "health")
+        keys = ("cgroup", "uid", "mib", "kinds", "on_term", "on_kill", "reaped", "files", "health", "on_mps", "age")
         proc = world.add(
             *one["name"], gpu=one["gpu"], ppid=parent.pid if parent else 1, **{key: one[key] for key in keys}
         )
@@ -195,7 +197,10 @@ def test_nobody_else_is_hit_and_nothing_above_the_baseline_is_clean(
         why = forbidden(proc, scope, world, family)
         assert why is None, f"{proc.comm} {proc.cmdline} in {proc.cgroup} was signalled: {why}"
         assert world.got(proc) in (["SIGTERM"], ["SIGTERM", "SIGKILL"]), world.got(proc)
-        assert not set(proc.kinds) & {MPS} or not proc.memory or "SIGKILL" not in world.got(proc)
+        if "launch" in proc.cmdline and not (wish["force"] or wish["match"] or wish["units"]):
+            zombies = any(other.zombie or not other.reaped for other in world.procs)
+            assert zombies or (proc.age > 3600 and not proc.health), "a live server or a start in progress was stopped"
+        assert MPS not in proc.kinds or not proc.memory or proc.drained, "a client of MPS was signalled"
     for old, heir in world.heirs:  # type: ignore[attr-defined]
         assert not (old in hit and heir in hit), "a PID that was taken over was signalled again"
     if found.reason in ("blocked", "unknown_client", "struct_mismatch", "gpu_unknown"):

@@ -20,28 +20,34 @@ GROUP = "sglang"
 CORE = Path("plugins/module_utils")
 
 # What a room of the core may import beside itself, the standard library and the base. It is never "everything below".
-BASE = {"_errors", "_remedy"}
+BASE = {"_errors", "_remedy", "_placeholders"}
 ROOMS: dict[str, set[str]] = {
     "_process": set(),
     "_memory": set(),
     "_options": set(),
     "_gpu": {"_process"},
     "_startup": {"_process"},
+    "_evidence": {"_process", "_gpu", "_startup"},
     "_proxmox": {"_process"},
     "_server": {"_process"},
+    "_snapshot": {"_memory"},
+    "_runtime": {"_process", "_gpu"},
     "_doctor": {"_process", "_memory", "_options", "_gpu", "_startup", "_proxmox", "_server"},
+    "_monitor": {"_gpu", "_server"},
 }
-# The one file that may import something that is not in the standard library (guarded).
-OPTIONAL = {"pynvml": Path("_gpu/nvml.py")}
+# The one file that may import each thing that is not in the standard library (guarded, or in a Python that has it).
+OPTIONAL = {"pynvml": Path("_gpu/nvml.py"), "huggingface_hub": Path("_snapshot/client.py")}
 # Files that are copied to the target as they stand and run there as programs: they speak and exit.
-PROGRAMS = {CORE / "_server/prestart.py"}
+PROGRAMS = {CORE / "_server/prestart.py", CORE / "_snapshot/client.py", CORE / "_runtime/proof.py"}
 # What the other folders may import of Ansible, and of this collection.
 EDGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "modules": (("ansible.module_utils",), (f"{COLLECTION}.plugins.module_utils",)),
     "action": (("ansible",), (f"{COLLECTION}.plugins.plugin_utils",)),
-    "connection": (("ansible",), (f"{COLLECTION}.plugins.plugin_utils",)),
-    "plugin_utils": (("ansible",), ()),
-    "doc_fragments": ((), ()),
+    # What pct says is one table, for the controller and for the node.
+    "connection": (("ansible",), (f"{COLLECTION}.plugins.plugin_utils", f"{COLLECTION}.plugins.module_utils._proxmox")),
+    "filter": (("ansible",), (f"{COLLECTION}.plugins.plugin_utils",)),
+    "plugin_utils": (("ansible",), (f"{COLLECTION}.plugins.module_utils", f"{COLLECTION}.plugins.plugin_utils")),
+    "doc_fragments": (("ansible",), ()),  # options of Ansible's own plugins, as the version that runs has them
 }
 MAIN_LINES = 60
 

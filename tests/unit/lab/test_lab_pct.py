@@ -201,3 +201,53 @@ def test_what_is_stored_is_what_is_loaded(monkeypatch, tmp_path):
     pct.store("129", *parts)
     assert pct.load("129") == parts
     assert [path.name for path in tmp_path.iterdir()] == ["129.conf"], "nothing half-written is left beside it"
+
+
+# ---------------------------------------------------------------- what a cluster does to it
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    """A pct of its own, on files of this test."""
+    own = load()
+    for name, folder in (("ETC", "etc"), ("LXC", "lxc"), ("LOCKS", "locks"), ("POOL", "pool")):
+        monkeypatch.setattr(own, name, str(tmp_path / folder))
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/901.conf").write_text(CONFIG)
+    monkeypatch.setattr(own, "active", set)
+    monkeypatch.setattr(own, "lxc_config", lambda vmid, conf: None)
+    return own
+
+
+def test_a_digest_of_another_file_refuses_the_change(node, tmp_path):
+    import hashlib
+
+    digest = hashlib.sha1(CONFIG.encode()).hexdigest()
+    with pytest.raises(node.Die, match="detected modified configuration"):
+        node.cmd_set(["901"], {"memory": "1", "digest": "0" * 40})
+    assert (tmp_path / "etc/901.conf").read_text() == CONFIG
+    node.cmd_set(["901"], {"memory": "1", "digest": digest})
+    assert "memory: 1\n" in (tmp_path / "etc/901.conf").read_text()
+
+
+def test_a_protected_container_is_not_destroyed(node, tmp_path):
+    (tmp_path / "etc/901.conf").write_text("protection: 1\n")
+    with pytest.raises(node.Die, match="protection mode enabled"):
+        node.cmd_destroy(["901"], {})
+
+
+def test_a_tarball_becomes_a_template_whose_ids_are_shifted(node, tmp_path, monkeypatch):
+    import os
+    import subprocess
+
+    shifted = {}
+    monkeypatch.setattr(os, "lchown", lambda path, uid, gid: shifted.__setitem__(os.path.basename(path), uid))
+    source = tmp_path / "root"
+    (source / "etc").mkdir(parents=True)
+    (source / "etc/hostname").write_text("x\n")
+    subprocess.run(["tar", "-C", str(source), "-cf", str(tmp_path / "x.tar"), "."], check=True)
+    name = node.unpacked(str(tmp_path / "x.tar"))
+    place = tmp_path / "pool/templates" / name / "unpriv"
+    assert (place / "etc/hostname").read_text() == "x\n"
+    assert shifted["hostname"] == (place / "etc/hostname").stat().st_uid + 100000
+    assert node.unpacked(str(tmp_path / "x.tar")) == name, "the second time it is there"
+    with pytest.raises(node.Die, match="can't access"):
+        node.unpacked(str(tmp_path / "none.tar"))

@@ -397,3 +397,21 @@ def test_differences_are_found():
         {"titles": {"b"}},
     ):
         assert len(compare.differences(start_of, {**start_of, **change})) == 1
+
+
+recording = load(LAB / "replay" / "runtime" / "sglang" / "recording.py", "lab_replay_recording")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "played"),
+    [
+        ("f16-truncated", ["--port", "1"], "f16-truncated"),
+        ("--tp-size?a:b", ["--tp-size", "2"], "a"),
+        ("--tp-size?a:b", ["--port", "2"], "b"),
+        ("--tp-size=2?a:/x/b.tsv", ["--tp-size", "2"], "a"),
+        ("--tp-size=2?a:/x/b.tsv", ["--tp-size", "4"], "/x/b.tsv"),
+        ("--tp-size=2?a:b", ["--tp-size"], "b"),
+    ],
+)
+def test_the_arguments_can_choose_the_recording(name, arguments, played):
+    assert recording.chosen(name, arguments) == played

@@ -133,3 +133,70 @@ def test_three_percent_is_no_drift() -> None:
 
 def test_a_layout_is_a_word() -> None:
     assert calibration.layout(8, 1, 2, 4) == "tp8-dp1-pp2-ep4"
+
+
+# --- on disk ---
+
+PLAN: dict[str, Any] = {"calibration": {"key": KEY, "measured_at": None, "free_before_gib": 47.1}}
+
+
+def test_a_start_is_remembered_by_its_plan(tmp_path) -> None:
+    measured = calibration.of_start(PLAN, WATCHED)
+    assert measured is not None and measured.key == KEY
+    assert measured.startup_loss_gib == pytest.approx(0.6)
+    first = calibration.store(str(tmp_path), measured)
+    assert first["stored"] and calibration.load(str(tmp_path), KEY) == measured
+    assert calibration.store(str(tmp_path), measured) == {"path": first["path"], "stored": False}
+    other = {**KEY, "layout": "tp1-dp1-pp1-ep1"}
+    assert calibration.load(str(tmp_path), other) is None
+    assert calibration.path_of(str(tmp_path), other) != first["path"]
+
+
+def test_a_bad_start_adds_what_it_logged_and_takes_nothing_away(tmp_path) -> None:
+    good = calibration.of_start(PLAN, WATCHED)
+    bad = calibration.of_start(PLAN, [{**one, "avail_mem_gb": 46.0} for one in WATCHED[:2]])
+    assert good is not None and bad is not None
+    calibration.store(str(tmp_path), good)
+    calibration.store(str(tmp_path), bad)
+    kept = calibration.load(str(tmp_path), KEY)
+    assert kept is not None
+    assert kept.get("before_load_gib") == 46.0 and kept.get("weights_gib") == 25.6
+    assert kept.observed == good.observed
+
+
+def test_numbers_of_two_moments_are_not_mixed(tmp_path) -> None:
+    good = calibration.of_start(PLAN, WATCHED)
+    # somebody else took half of the card between the look and the load: no loss of a start can be read from that
+    disturbed = calibration.of_start(PLAN, [{"at": "load_begin", "rank": "TP0", "avail_mem_gb": 20.0}])
+    assert good is not None and disturbed is not None and disturbed.startup_loss_gib is None
+    calibration.store(str(tmp_path), good)
+    calibration.store(str(tmp_path), disturbed)
+    kept = calibration.load(str(tmp_path), KEY)
+    assert kept is not None and kept.startup_loss_gib == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("plan", [{}, {"calibration": {"key": None}}, {"calibration": None}])
+def test_without_a_key_nothing_is_remembered(plan: dict[str, Any]) -> None:
+    assert calibration.of_start(plan, WATCHED) is None
+    assert calibration.of_start(PLAN, []) is None
+
+
+def test_a_file_that_is_broken_is_said_so_and_replaced(tmp_path) -> None:
+    measured = calibration.of_start(PLAN, WATCHED)
+    assert measured is not None
+    path = calibration.store(str(tmp_path), measured)["path"]
+    with open(path, "w", encoding="utf-8") as handle:
+        handle.write("{")
+    with pytest.raises(LlmHostError) as caught:
+        calibration.load(str(tmp_path), KEY)
+    assert caught.value.reason == "calibration_invalid" and path in caught.value.message
+    assert calibration.store(str(tmp_path), measured)["stored"]
+    assert calibration.load(str(tmp_path), KEY) == measured
+
+
+def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path) -> None:
+    measured = calibration.of_start(PLAN, WATCHED)
+    assert measured is not None
+    (tmp_path / "file").write_text("")
+    told = calibration.store(str(tmp_path / "file"), measured)
+    assert told["stored"] is False and told["problem"]

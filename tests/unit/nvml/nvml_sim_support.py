@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,15 +16,15 @@ SOURCE = Path(__file__).resolve().parents[2] / "lab" / "nvml"
 
 @functools.lru_cache(maxsize=1)
 def built() -> Path:
-    """The folder with lib/, bin/ and early-r535/; without a compiler the test fails."""
-    if not shutil.which("make") or not (shutil.which("cc") or shutil.which("gcc")):
-        pytest.fail("the simulated driver cannot be built: install make and gcc (script/test does)")
-    folder = Path(tempfile.mkdtemp(prefix="llmhost-sim-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    subprocess.run(
-        ["make", "-s", "-C", str(SOURCE), f"OUT={folder}", "CC=cc" if shutil.which("cc") else "CC=gcc"], check=True
-    )
-    return folder
+    """The folder with lib/, bin/ and early-r535/, made once for all runs; without a compiler the test fails."""
+    sys.path.insert(0, str(SOURCE))
+    import nvml_build
+
+    home = os.environ.get("LLMHOST_CACHE") or os.path.expanduser("~/.cache/llmhost-sglang")
+    try:
+        return nvml_build.built(Path(home) / "lab" / "nvml")
+    except RuntimeError as error:
+        pytest.fail(str(error))
 
 
 class Sim:

@@ -67,10 +67,15 @@ def test_a_hold_may_ask_for_a_container_and_a_number(tmp_path: Path) -> None:
     sim = Sim(tmp_path)
     name = f"held-{os.getpid() % 10000}"
     process = child(name)
+    groups = Path("/proc/self/cgroup").read_text().split()
+    group = next((line.rsplit("/", 1)[1] for line in groups if not line.endswith("/")), "")
     try:
         for extra, mib in (
             ("", 3004),
             (" vmid=129", 4),
+            (" unit=nobody.service", 4),
+            (f" unit={group}" if group else "", 3004),
+            (f" unit={group[:-1]}" if group else " max=0", 4),
             (" max=0", 4),
             (f' cmd="{sys.executable}"', 3004),
             (" cmd=nobody", 4),
@@ -134,7 +139,7 @@ def test_the_kernel_log(tmp_path: Path) -> None:
 
 def test_each_statement_of_the_readme_is_read() -> None:
     readme = (SOURCE / "README.md").read_text()
-    code = "".join((SOURCE / name).read_text() for name in ("state.c", "nvml.c", "smi.c", "dmesg"))
+    code = "".join((SOURCE / name).read_text() for name in ("state.c", "nvml.c", "smi.c", "dmesg", "mps_control.py"))
     table = [line for line in readme.splitlines() if line.startswith("| `")]
     words = {re.match(r"\| `(\w+)", line).group(1) for line in table}  # type: ignore[union-attr]
     keys = {word for line in table for word in re.findall(r"(\w+)=", line.split(" | ")[0])}

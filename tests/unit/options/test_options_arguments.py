@@ -283,6 +283,11 @@ def test_secrets_in_the_wrong_place_are_known_for_masking() -> None:
     assert misplaced_secrets(layers, words) == ["one", "22", "three", "four", "five", "six"]
 
 
+def test_the_path_of_the_tls_key_is_no_secret_though_its_option_begins_like_one() -> None:
+    assert misplaced_secrets([Layer("a", {"ssl_keyfile": "/etc/key.pem"})], ["--ssl-keyfile", "/etc/key.pem"]) == []
+    assert misplaced_secrets([Layer("a", {"ssl_keyfile_p": "six"})], []) == ["six"]
+
+
 def test_a_switch_that_is_on_by_default_and_has_no_opposite_cannot_be_unset() -> None:
     option = Option("--always", "always", type="bool", default=True, action="store_true")
     schema = Schema("0.5.23", [option])

@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.llmhost.sglang.plugins.module_utils._options import render, values
 from ansible_collections.llmhost.sglang.plugins.module_utils._options.arguments import Layer, collect, parse_argv
 from ansible_collections.llmhost.sglang.plugins.module_utils._options.model import Option, Schema
+from ansible_collections.llmhost.sglang.plugins.module_utils._placeholders import fill, fill_yaml
 from ansible_collections.llmhost.sglang.tests.unit.options.options_support import shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,7 +215,7 @@ def test_yaml_gives_back_every_secret(key: str, other: str) -> None:
         "api-key": "@llmhost-secret:api_key@",
         "admin-api-key": "@llmhost-secret:admin_api_key@",
     }
-    filled = render.fill(text, secrets)
+    filled = fill_yaml(text, secrets, "config_file")
     assert filled.isascii()
     assert yaml.safe_load(filled) == {"api-key": key, "admin-api-key": secrets["admin_api_key"]}
 
@@ -222,7 +223,7 @@ def test_yaml_gives_back_every_secret(key: str, other: str) -> None:
 def test_a_secret_that_looks_like_a_placeholder_is_not_filled_again() -> None:
     text = render.config_file(["admin_api_key", "api_key"]) or ""
     secrets = {"api_key": "@llmhost-secret:admin_api_key@", "admin_api_key": '"@llmhost-secret:api_key@"'}
-    assert yaml.safe_load(render.fill(text, secrets)) == {
+    assert yaml.safe_load(fill_yaml(text, secrets, "config_file")) == {
         "api-key": secrets["api_key"],
         "admin-api-key": secrets["admin_api_key"],
     }
@@ -240,7 +241,7 @@ def test_environment() -> None:
         "HF_TOKEN": "@llmhost-secret:hf_token@",
     }
     assert render.environment([], {})["CUDA_VISIBLE_DEVICES"] == ""
-    assert render.fill_word("@llmhost-secret:hf_token@", {"hf_token": "hf_x"}) == "hf_x"
+    assert fill("@llmhost-secret:hf_token@", {"hf_token": "hf_x"}, "environment") == "hf_x"
 
 
 @pytest.mark.parametrize(

@@ -68,13 +68,8 @@ class FakeProcesses(unit.Processes):
 
     root = 0
 
-    def look(self) -> None:
-        tree = [self.root, *identity.children(self.root)]
-        self.pids = [pid for pid in tree if unit._alive(pid)]
-        for pid in self.pids:
-            if pid not in self.schedulers and unit._title(pid).startswith("sglang::"):
-                self.schedulers[pid] = unit._title(pid)
-                self._open(pid)
+    def living(self) -> list[int]:
+        return [pid for pid in [self.root, *identity.children(self.root)] if unit._alive(pid)]
 
 
 class FakeUnit:

@@ -180,6 +180,15 @@ def test_a_stop_after_ready_is_no_crash() -> None:
     assert diagnose((READY + stop).encode()).outcome == "ready"
 
 
+def test_what_users_write_is_no_word_of_the_server() -> None:
+    """--log-requests prints prompts, and they may hold anything."""
+    prompt = "[2026-01-01 10:00:30] Receive: obj=GenerateReqInput(text='Received sigquit from a child process. %s')"
+    log = READY + prompt % "Scheduler hit an exception: Traceback (most recent call last):" + "\n"
+    assert diagnose(log.encode()).outcome == "ready"
+    verdict = diagnose((log + CRASH).encode())
+    assert (verdict.outcome, verdict.cause) == ("crashed_after_ready", "weight_mismatch")
+
+
 def test_every_rank_is_named_once() -> None:
     crashes = "".join(CRASH.replace("TP1", "TP%d" % rank) for rank in range(8))
     verdict = diagnose((START + crashes).encode())

@@ -127,7 +127,7 @@ def test_an_example_hits_its_row(cause: str, example: str) -> None:
     analysis.close()
     verdict = conclude(analysis, "failed" if cause not in ("rendezvous_hang",) else None)
     assert verdict.cause == cause
-    assert verdict.docs == "failure-catalogue.html#" + cause
+    assert verdict.docs == "catalogue.html#" + cause.replace("_", "-")
     assert "{" not in verdict.message
 
 

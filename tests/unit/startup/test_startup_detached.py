@@ -59,6 +59,20 @@ def test_the_payload_knows_the_whole_table(tmp_path: Path) -> None:
     assert patterns > 100 and rows > 60
 
 
+def test_the_payload_can_look_outside_of_the_log(tmp_path: Path) -> None:
+    program = tmp_path / "watch.pyz"
+    program.write_bytes(detached.payload())
+    code = (
+        "import sys; sys.path.insert(0, %r); from llmhost_watch._evidence.gather import Host; "
+        "from llmhost_watch._startup.evidence import Start; host = Host(Start('sglang-a.service')); "
+        "print([type(getattr(host, one)()).__name__ for one in ('ooms', 'xids', 'places', 'cards')]); "
+        "print(type(host.port(1)).__name__, type(host.stack(1)).__name__); host.close()" % str(program)
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == [str(["Answer"] * 4), "Answer Answer"]
+
+
 def test_the_payload_is_the_same_each_time() -> None:
     assert detached.payload() == detached.payload()
     names = zipfile.ZipFile(io.BytesIO(detached.payload())).namelist()

@@ -69,6 +69,47 @@ def test_copytruncate(tmp_path: Path) -> None:
         assert text(source) == b"short\n"
 
 
+def test_a_writer_that_goes_on_in_the_renamed_file(tmp_path: Path) -> None:
+    """Nobody tells SGLang to open its log anew: what it says after a rotation stands in the old file."""
+    path = tmp_path / "a.log"
+    with open(path, "ab", buffering=0) as writer:
+        source = FileSource(str(path))
+        writer.write(b"one\n")
+        assert text(source) == b"one\n"
+        os.rename(path, tmp_path / "a.log.1")
+        path.write_bytes(b"")
+        assert text(source) == b""
+        writer.write(b"two\n")
+        assert text(source) == b"two\n"
+        path.write_bytes(b"three\n")
+        assert text(source) == b"three\n"
+    source.close()
+
+
+def test_truncated_and_grown_beyond_what_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    with open(path, "ab", buffering=0) as writer:
+        source = FileSource(str(path))
+        writer.write(b"a first line\n")
+        assert text(source) == b"a first line\n"
+        os.truncate(path, 0)
+        writer.write(b"another line, which is longer than the first\n")
+        assert text(source) == b"another line, which is longer than the first\n"
+    source.close()
+
+
+def test_truncated_under_a_writer_that_goes_on_at_its_own_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    with open(path, "wb", buffering=0) as writer:
+        source = FileSource(str(path))
+        writer.write(b"one\n" * 100)
+        assert text(source) == b"one\n" * 100
+        os.truncate(path, 0)
+        writer.write(b"two\n")
+        assert text(source) == b"two\n", "and not the hole before it"
+    source.close()
+
+
 def test_the_rest_after_the_end(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"x" * 10_000_000)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.llmhost.sglang.plugins.module_utils._process import identity
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup import unit
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup import watch as watch_module
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup.verdict import Verdict
@@ -173,6 +174,84 @@ def test_silence_with_processor_time_is_given_longer(start: Any, monkeypatch: py
     assert seconds > 2.5
 
 
+def test_a_server_whose_scheduler_died_unseen_is_not_ready(start: Any) -> None:
+    """The port answers for seconds after it, and the watch came too late to see the scheduler alive."""
+    one = start(
+        "args(); load(); serve(); health[0] = 200; fired()\n"
+        'named = \'open("/proc/self/comm", "w").write("sglang::schedul")\'\n'
+        "dead = subprocess.Popen([sys.executable, '-c', named])\n"
+        "while open('/proc/%d/stat' % dead.pid).read().rsplit(')', 1)[1].split()[0] != 'Z': time.sleep(0.01)\n"
+        "line('dead')" + STAY
+    )
+    wait_until(lambda: b"dead" in one.log.read_bytes())
+    verdict, seconds = timed(one)
+    assert (verdict.outcome, verdict.cause) == ("failed", "scheduler_killed")
+    assert verdict.detail["dead_processes"][0].startswith("sglang::")
+    assert seconds < 6
+
+
+def test_a_child_that_was_killed_while_it_imports(start: Any) -> None:
+    """It has no title yet, and SGLang looks for a dead detokenizer only when all is loaded."""
+    spawn = "from multiprocessing.spawn import spawn_main; import time; time.sleep(60)"
+    one = start("args(); one = subprocess.Popen([sys.executable, '-c', %r]); line('pid %%d' %% one.pid)" % spawn + STAY)
+    wait_until(lambda: b"] pid " in one.log.read_bytes())
+    watch = one.watch()
+    assert watch.step() is None
+    [child] = watch.processes.importing
+    os.kill(child, signal.SIGKILL)
+    verdict = watch.run()
+    assert (verdict.outcome, verdict.cause, verdict.phase) == ("failed", "scheduler_killed", "args")
+    assert str(child) in verdict.message
+    assert one.process.poll() is None
+
+
+def test_a_child_that_ends_well_is_no_failure(start: Any) -> None:
+    spawn = "from multiprocessing.spawn import spawn_main; import time; time.sleep(1.5)"
+    one = start("args(); one = subprocess.Popen([sys.executable, '-c', %r]); line('pid %%d' %% one.pid)" % spawn + STAY)
+    verdict, _seconds = timed(one, timeout_s=4.0)
+    assert verdict.outcome == "timeout"
+
+
+def test_a_crash_that_was_told_is_no_readiness(start: Any) -> None:
+    crash = "line('Subprocess scheduler_0 (pid=7) crashed with exit code -9. Triggering SIGQUIT for cleanup...')"
+    one = start("args(); load(); serve(); health[0] = 200; fired(); %s" % crash + STAY)
+    wait_until(lambda: b"crashed" in one.log.read_bytes())
+    verdict, _seconds = timed(one)
+    assert (verdict.outcome, verdict.cause) == ("failed", "scheduler_killed")
+
+
+def test_a_halted_process_is_named(start: Any) -> None:
+    one = start("args(); line('Load weight begin. avail mem=70.00 GB'); scheduler = child(60)" + STAY)
+    wait_until(lambda: [pid for pid in identity.children(one.process.pid) if unit._title(pid).startswith("sglang")])
+    [scheduler] = identity.children(one.process.pid)
+    os.kill(scheduler, signal.SIGSTOP)
+    verdict, _seconds = timed(one, stall_s={"load_weights": 1.0})
+    assert (verdict.outcome, verdict.cause, verdict.phase) == ("stalled", "hang_unknown", "load_weights")
+    [halted] = verdict.detail["halted_processes"]
+    assert halted.startswith("sglang::scheduler") and "(pid %d)" % scheduler in halted
+    assert halted + " is halted" in verdict.message
+
+
+def test_a_ready_server_with_a_halted_scheduler_is_not_servable(start: Any) -> None:
+    one = start(
+        "args(); load(); serve(); health[0] = 200; one = child(60)\n"
+        "os.kill(one.pid, signal.SIGSTOP); time.sleep(0.5); fired()" + STAY
+    )
+    verdict, _seconds = timed(one, stall_s={"runtime": 1.0})
+    assert (verdict.outcome, verdict.phase) == ("stalled", "runtime")
+    assert verdict.detail["halted_processes"]
+
+
+def test_a_stall_behind_a_bar_is_not_called_slow(start: Any) -> None:
+    one = start(
+        "args(); line('Capture cuda graph begin. avail mem=3 GB')\n"
+        "say('Capturing batches (bs=1):  23%|##3  | 12/52 [00:01<00:02,  2.0it/s]\\r')" + STAY
+    )
+    verdict, _seconds = timed(one, stall_s={"graph_capture": 1.0})
+    assert (verdict.outcome, verdict.cause, verdict.phase) == ("stalled", "hang_unknown", "graph_capture")
+    assert verdict.detail["progress"]["done"] == 12
+
+
 def test_timeout(start: Any) -> None:
     one = start("args()" + STAY)
     verdict, seconds = timed(one, timeout_s=1.0)
@@ -207,9 +286,9 @@ def test_progress_is_told(start: Any) -> None:
     one = start(
         "args(); line('Load weight begin. avail mem=70.00 GB')\n"
         "say('Loading safetensors checkpoint shards:  37% Completed | 3/8 [00:01<00:02,  2.0it/s]\\r'); "
-        "time.sleep(0.6)\n"
+        "time.sleep(1.5)\n"
         "line('Load weight end. type=A'); line('Capture cuda graph begin. avail mem=3 GB')\n"
-        "say('Capturing batches (bs=1):  23%|##3  | 12/52 [00:01<00:02,  2.0it/s]\\r'); time.sleep(0.6); sys.exit(3)"
+        "say('Capturing batches (bs=1):  23%|##3  | 12/52 [00:01<00:02,  2.0it/s]\\r'); time.sleep(1.5); sys.exit(3)"
     )
     reports: list[Report] = []
     one.watch(reports).run()
@@ -244,6 +323,36 @@ def test_a_stop_that_takes_its_time_is_a_stop(start: Any) -> None:
     assert watch.step() is None
     one.stop()
     assert watch.run().outcome == "stopped"
+
+
+def test_a_stop_by_systemd_after_an_out_of_memory_kill_is_a_failure(start: Any) -> None:
+    """The kernel killed the scheduler, the launcher lives: systemd stops the unit (OOMPolicy) and says why."""
+    one = start("args(); load(); signal.signal(signal.SIGTERM, signal.SIG_IGN)" + STAY)
+    watch = one.watch()
+    real = one.state
+    watch.ask_state = lambda: replace(
+        real(), active="deactivating" if real().running else "failed", sub="stop-sigterm", result="oom-kill"
+    )
+    wait_until(lambda: b"Load weight end" in one.log.read_bytes())
+    watch.state = watch.ask_state()
+    assert watch.step() is None
+    one.stop()
+    verdict = watch.run()
+    assert (verdict.outcome, verdict.cause) == ("failed", "host_oom_killed")
+
+
+@pytest.mark.parametrize(
+    ("after", "cause"), [(7, "scheduler_killed"), (9, "host_oom_killed"), (None, "scheduler_killed")]
+)
+def test_the_counter_of_the_host_where_the_control_group_went_with_its_own(
+    start: Any, monkeypatch: pytest.MonkeyPatch, after: int | None, cause: str
+) -> None:
+    one = start("args(); load(); time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)")
+    counts = iter([7, after])
+    monkeypatch.setattr(unit, "host_kills", lambda: next(counts))
+    monkeypatch.setattr(unit, "memory_is_watched", lambda: False)
+    verdict, _seconds = timed(one)
+    assert (verdict.outcome, verdict.cause) == ("failed", cause)
 
 
 def test_a_crash_of_which_systemd_clears_up_is_a_failure(start: Any) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The launcher: plays a recording's lines, processes and port in their time, and reacts as the real server does.
 
-LLMHOST_REPLAY        name of a recording, or a path to one (default: a start that works)
+LLMHOST_REPLAY        name of a recording, or a path to one (default: a start that works); "OPTION?A:B" plays A where
+                      the option is given, else B
 LLMHOST_REPLAY_SPEED  1 plays in real time, 20 plays twenty times as fast
 """
 
@@ -41,6 +42,8 @@ class Arguments:
         self.model = options.get("model-path") or options.get("model") or "model"
         self.served = options.get("served-model-name") or self.model
         self.api_key = options.get("api-key", "")
+        self.certificate, self.key = options.get("ssl-certfile", ""), options.get("ssl-keyfile", "")
+        self.key_password = options.get("ssl-keyfile-password", "")
         self.enable_metrics = options.get("enable-metrics", "false").lower() in ("", "true")
 
     @staticmethod
@@ -285,7 +288,7 @@ class Player:
 
 def main(argv):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    name = os.environ.get("LLMHOST_REPLAY") or recording.DEFAULT
+    name = recording.chosen(os.environ.get("LLMHOST_REPLAY") or recording.DEFAULT, argv)
     try:
         events = recording.load(name)
     except OSError as error:

@@ -33,6 +33,17 @@ def names():
     return sorted(name[:-4] for name in os.listdir(FOLDER) if name.endswith(".tsv"))
 
 
+def chosen(name, argv):
+    """``OPTION?A:B`` is A where the option stands in the arguments (with ``=VALUE``: with this value), else B."""
+    condition, question, names_ = name.partition("?")
+    if not question:
+        return name
+    option, equals, value = condition.partition("=")
+    with_it, _colon, without = names_.partition(":")
+    there = option in argv and (not equals or argv[argv.index(option) + 1 :][:1] == [value])
+    return with_it if there else without
+
+
 def load(name):
     path = name if os.sep in name else os.path.join(FOLDER, name + ".tsv")
     events = []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.server
 import json
 import socketserver
+import ssl
 import threading
 import time
 
@@ -50,6 +51,10 @@ class Web:
                 pass
 
         self.server = Server((self.arguments.host, self.arguments.port), Handler)
+        if self.arguments.certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.arguments.certificate, self.arguments.key, self.arguments.key_password or None)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self):
@@ -103,8 +108,7 @@ class Web:
                 with self.lock:
                     self.running += 1
                 try:
-                    if "replay_seconds" in asked:  # a long answer, for a test of draining
-                        self.sleep(float(asked["replay_seconds"]))
+                    self.sleep(lasting(asked))
                     data = self.generated(path, asked)
                 finally:
                     with self.lock:
@@ -165,3 +169,11 @@ def chunk(data):
             choice["delta"] = choice.pop("message")
             data["object"] = "chat.completion.chunk"
     return data
+
+
+def lasting(asked):
+    """How long an answer is asked to take, for a test of draining: a field of its own, or words of the prompt (a router
+    takes out the fields that it does not know)."""
+    prompt = asked.get("prompt") or asked.get("text") or ""
+    _before, named, seconds = prompt.partition("replay_seconds=") if isinstance(prompt, str) else ("", "", "")
+    return float(seconds.split()[0] if named else asked.get("replay_seconds", 0))

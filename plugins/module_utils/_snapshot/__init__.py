@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Private to this collection: may change in any release.
+"""Weights on a host: fetched at a pinned revision, verified, recorded, removed."""
