@@ -169,6 +169,7 @@ def ask(bench: Bench, programs: pathlib.Path) -> Iterator[Callable[[str], list[A
     shutil.rmtree(into)
 
 
+@pytest.mark.skipif(not FULL, reason="only with script/test full")
 def test_a_real_prometheus_sees_the_server_and_a_frozen_one_raises_an_alert(
     bench: Bench, controller: Controller, ask: Callable[[str], list[Any]], tmp_path: pathlib.Path
 ) -> None:

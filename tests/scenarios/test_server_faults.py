@@ -207,6 +207,7 @@ def cards_of(lab: Lab) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.skipif(not FULL, reason="two plays of the whole role with two starts each: with script/test full")
 def test_two_instances_on_a_card_each_and_both_on_one(bench: Bench, controller: Controller, lab: Lab) -> None:
     lab.model("tiny")
     driver = "/etc/llmhost-sim/gpu.state"

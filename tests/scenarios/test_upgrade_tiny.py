@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Upgrade and rollback with wheels of a few kilobytes: the installation, the switch and the units are real, the servers
-replay recorded starts of the real one. The same with two real versions: test_upgrade_real.py."""
+replay recorded starts of the real one."""
 
 from __future__ import annotations
 
