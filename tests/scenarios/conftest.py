@@ -186,7 +186,7 @@ FULL_ONLY = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What wants a fresh host comes first, for the container is one for all; what is long runs with script/test full."""
+    """What wants a fresh host comes first, for all share one container; what is long runs with script/test full."""
     items.sort(key=lambda item: item.path.name != "test_deploy.py")
     for item in items:
         if not FULL and item.path.name in FULL_ONLY:
