@@ -24,7 +24,7 @@ def run(tmp_path, text, *arguments):
 
 def test_the_monitor_runs_from_one_file(tmp_path):
     with open(os.path.join(ROLE, "files", "llmhost_monitor.py"), encoding="utf-8") as handle:
-        text = program(handle.read(), ["_errors", "_process", "_gpu", "_server", "_monitor"])
+        text = program(handle.read(), ["_errors", "_placeholders", "_process", "_gpu", "_server", "_monitor"])
     out = tmp_path / "out.prom"
     done = run(tmp_path, text, "probe", str(out), "5")
     assert done.returncode == 0, done.stderr

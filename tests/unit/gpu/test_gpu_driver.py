@@ -217,12 +217,12 @@ def test_a_hanging_driver_is_a_failure_and_leaves_nobody(source: str, tmp_path: 
         f"    driver, name, note = query.open_driver({source!r}, 2)\n"
         "    driver.look()\n"
         "except Exception as error:\n"
-        "    print(error.reason, round(time.monotonic() - start), 'query_timeout_s' in error.message)\n"
+        "    print(error.reason, 2 <= time.monotonic() - start < 12, 'query_timeout_s' in error.message)\n"
         "time.sleep(0.1)\n"
         "print([pid for pid in identity.children(os.getpid()) if not identity.read(pid).zombie])\n"
     )
     start = time.monotonic()
-    assert sim.python(code).splitlines() == ["driver_hung 2 True", "[]"]
+    assert sim.python(code).splitlines() == ["driver_hung True True", "[]"]
     assert time.monotonic() - start < 30
 
 
