@@ -22,6 +22,8 @@ from .metrics import Sample
 
 KEPT = 10  # evidence files an instance
 LOG_LINES = 60
+# The servers are this host's own: whether their certificates convince others is not asked here.
+ASKING = info.Asking(validate_certs=False)
 # what of the server's state is kept beside the failure of a probe
 EVIDENCE = ("health", "health_detail", "active_state", "sub_state", "restarts", "invocation_id", "processes")
 
@@ -31,7 +33,7 @@ def state(gpu_timeout_s: float, unit_dir: str = units.UNIT_DIR) -> list[Sample]:
     found: list[Sample] = []
     for name, mark in host.instances(unit_dir):
         state_dir = mark.get("StateDir", "/var/lib/llmhost")
-        found += metrics.server(info.look(name, info.Asking(), unit_dir), last_verdict(state_dir, name))
+        found += metrics.server(info.look(name, ASKING, unit_dir), last_verdict(state_dir, name))
     found += _gpus(gpu_timeout_s)
     return [*found, ("llmhost_monitor_timestamp_seconds", {}, time.time())]
 
@@ -69,22 +71,18 @@ def probes(timeout_s: float, unit_dir: str = units.UNIT_DIR) -> list[Sample]:
         server = host.Host(name=name, state_dir=state_dir, port=port, unit_dir=unit_dir, proc="/proc")
         if server.show().get("ActiveState") != "active":
             continue  # its absence has an alert of its own
-        seen, failure = ask(name, _url(mark), info.configured_key(mark.get("ConfigPath", "")), timeout_s)
+        before = info.look(name, ASKING, unit_dir)
+        seen, failure = ask(name, str(before["url"]), info.configured_key(mark.get("ConfigPath", "")), timeout_s)
         found += seen
         if failure:
-            keep(state_dir, server, info.look(name, info.Asking(), unit_dir), failure)
+            keep(state_dir, server, info.look(name, ASKING, unit_dir), failure)
     return [*found, ("llmhost_probe_timestamp_seconds", {}, time.time())]
-
-
-def _url(mark: Mapping[str, str]) -> str:
-    address = info.WILDCARDS.get(mark.get("Host", ""), mark.get("Host", ""))
-    return "http://%s:%s" % ("[%s]" % address if ":" in address else address, mark.get("Port"))
 
 
 def ask(name: str, url: str, key: str | None, timeout_s: float) -> tuple[list[Sample], dict[str, Any] | None]:
     """Whether the server answers /health and, asked next, a completion; with what went wrong where it does not."""
     label = {"instance_name": name}
-    client = Client(url, key)
+    client = Client(url, key, ASKING.validate_certs)
     try:
         status = client.get("/health", timeout_s).status
         health, healthy = "HTTP %d" % status, status == 200
