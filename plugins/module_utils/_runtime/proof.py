@@ -50,6 +50,7 @@ def prove(modules: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
+    # a program of its own: pylint: disable-next=ansible-bad-function
     print("llmhost-proof:" + json.dumps(prove(sys.argv[1:])), flush=True)
 
 

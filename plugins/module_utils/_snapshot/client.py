@@ -133,7 +133,7 @@ def ask(url: str, timeout_s: float, **options: Any) -> Any:
     request = urllib.request.Request(url, **options)
     request.add_header("User-Agent", "llmhost.sglang")
     request.add_header("Accept-Encoding", "identity")
-    return urllib.request.urlopen(request, timeout=timeout_s)
+    return urllib.request.build_opener().open(request, timeout=timeout_s)
 
 
 def list_urls(request: dict[str, Any]) -> None:

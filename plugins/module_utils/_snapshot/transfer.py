@@ -256,7 +256,7 @@ class Transfer:
         isolated = "-I" if self.source.kind == "hub" else "-IS"
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the program; a pipe could fill and block it)
         try:
-            program = subprocess.Popen(
+            program = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 [self.way.python, isolated, "-c", inspect.getsource(client)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

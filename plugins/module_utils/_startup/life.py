@@ -29,9 +29,11 @@ class Processes(Protocol):
 
     schedulers: dict[int, str]
 
-    def cpu_seconds(self) -> float: ...
+    def cpu_seconds(self) -> float:
+        """CPU seconds that they have used, all of them."""
 
-    def compiling(self) -> bool: ...
+    def compiling(self) -> bool:
+        """Whether one of them is a compiler."""
 
 
 class Life:
