@@ -56,6 +56,7 @@ LATER = "SGLang finds out later, when it starts, loads or waits"
 HARDWARE = "another check of SGLang comes first, of hardware that is not here"
 OTHER = "the example is for another version or model: a second rule of this version speaks too"
 NOT_SHOWN: dict[str, str] = {
+    "open_without_key": "a rule of this collection: SGLang listens to everybody without a word",
     **dict.fromkeys(("size_positive", "port_range", "fraction_range", "requests_positive"), LATER),
     **dict.fromkeys(("node_rank_range", "nodes_need_address"), LATER),
     **dict.fromkeys(("heads_by_tp", "kv_heads_by_tp", "layers_by_pp", "quantization_differs"), LATER),
