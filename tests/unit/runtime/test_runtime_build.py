@@ -15,7 +15,10 @@ import time
 import pytest
 from runtime_support import ENVIRONMENT, NEW, OLD, UV, LlmHostError, Recipe, World, layout
 
-pytestmark = pytest.mark.skipif(not UV, reason="no uv (the stage 'unit' names one in UV); pip takes a minute for these")
+pytestmark = [
+    pytest.mark.skipif(not UV, reason="no uv (the stage 'unit' names one in UV); pip takes a minute for these"),
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="SGLang needs 3.11, and this Python builds its environment"),
+]
 SCRIPT = """
 import json, sys
 from runtime_support import ENVIRONMENT, runtime
