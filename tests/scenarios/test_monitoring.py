@@ -33,8 +33,10 @@ def programs() -> pathlib.Path:
     folder = pathlib.Path(os.environ["LLMHOST_CACHE"]) / "prometheus"
     if not (folder / "usr/bin/promtool").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        packages = ["prometheus", "prometheus-node-exporter"]
-        subprocess.run(["apt-get", "-q", "download", *packages], cwd=folder, check=True)
+        download = ["apt-get", "-q", "download", "prometheus", "prometheus-node-exporter"]
+        if subprocess.run(download, cwd=folder, check=False).returncode:  # a bare machine has no package lists
+            subprocess.run(["apt-get", "-q", "update"], check=True)
+            subprocess.run(download, cwd=folder, check=True)
         for package in folder.glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True)
             package.unlink()
