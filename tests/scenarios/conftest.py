@@ -171,7 +171,7 @@ class Controller:
         return play
 
 
-# Each was seen green by itself; together they would take the gate over its hour on two cores.
+# Seen green file by file or in parts; together they would take the gate over its hour on two cores.
 FULL_ONLY = {
     "test_live.py",
     "test_model_fetch.py",
