@@ -175,10 +175,10 @@ class Beside:
         return found
 
 
-def wait(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+def wait(condition: Callable[[], bool], timeout_s: float = 30, tell: Callable[[], str] = str) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"did not happen within {timeout_s:g} s"
+        assert time.monotonic() < deadline, f"did not happen within {timeout_s:g} s. {tell()}"
         time.sleep(0.2)
 
 
