@@ -60,11 +60,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 outcome:
-  description: What the log tells.
+  description:
+    - What the log tells.
+    - With O(unit) also V(stopped), and of a start that was stopped after M(llmhost.sglang.server_wait) had come to
+      its verdict, that verdict, with C(detail.stopped_after_verdict).
   returned: success
   type: str
   sample: failed
-  choices: [ready, failed, in_progress, crashed_after_ready]
+  choices: [ready, failed, in_progress, crashed_after_ready, stopped, stalled, timeout]
 cause:
   description:
     - Id of the cause in the failure catalogue; V(unknown) where the catalogue does not know it; null when ready.

@@ -123,3 +123,7 @@ def test_a_start_that_stands_still_tells_where(bench: Bench) -> None:
     finally:
         bench.sh("rm /opt/llmhost/replay/bin/py-spy")
     assert "wait (threading.py:355)" in again["detail"]["stack"], json.dumps(again["detail"], indent=1)
+    bench.sh("systemctl stop sglang-%s.service" % NAME)  # as the role does it after such a verdict
+    late = bench.one(Task("log_diagnosis_info", {"unit": "sglang-%s.service" % NAME}))
+    assert (late["outcome"], late["cause"]) == (again["outcome"], again["cause"])
+    assert late["detail"]["stopped_after_verdict"] is True

@@ -261,3 +261,16 @@ def collect(verdict_path: str) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise LlmHostError("watcher_failed", "the watcher left no verdict in %s" % verdict_path)
     return result
+
+
+def told(folder: str, invocation: str) -> dict[str, Any] | None:
+    """The verdict that a watcher of this instance (its ``folder``) came to on this start; None where none did."""
+    found: list[tuple[float, dict[str, Any]]] = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(os.path.join(folder, "watch")):
+            if entry.name.endswith(".verdict.json"):
+                with contextlib.suppress(OSError, LlmHostError):
+                    result = collect(entry.path)
+                    if result.get("invocation_id") == invocation:
+                        found.append((entry.stat().st_mtime, result))
+    return max(found, key=lambda one: one[0])[1] if found else None

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import Callable
 
 from .._errors import LlmHostError
@@ -97,6 +98,9 @@ def diagnose_unit(
     analysis.close()
     verdict = conclude(analysis, None, facts)
     if ended and verdict.outcome == "in_progress":
+        watched = _watched(unit, invocation, state_dir) if now.stopped else None
+        if watched is not None:
+            return watched
         verdict = conclude(analysis, "stopped" if now.stopped else "failed", facts)
     if outside is None or now.invocation_id != invocation or not evidence.wanted(verdict):
         return verdict
@@ -119,6 +123,18 @@ def diagnose_unit(
         return evidence.weigh(verdict, host, late=True)
     finally:
         host.close()
+
+
+def _watched(unit: str, invocation: str, state_dir: str) -> Verdict | None:
+    """What the watch said of a start that was stopped because of it: neither log nor systemd tells that any more."""
+    from . import detached
+    from .session import Request
+
+    found = detached.told(Request(unit[len("sglang-") : -len(".service")], state_dir=state_dir).folder, invocation)
+    if found is None or found.get("outcome") not in ("failed", "stalled", "timeout"):
+        return None
+    known = {one.name: found[one.name] for one in fields(Verdict) if one.name in found}
+    return Verdict(**{**known, "detail": {**known.get("detail", {}), "stopped_after_verdict": True}})
 
 
 def newest_first(sample: bytes) -> bool:

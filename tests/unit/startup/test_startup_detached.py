@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -102,3 +103,22 @@ def test_a_verdict_that_is_not_there(tmp_path: Path, text: str | None) -> None:
     with pytest.raises(LlmHostError) as caught:
         detached.collect(str(path))
     assert caught.value.reason == "watcher_failed"
+
+
+def test_what_a_watcher_said_of_a_start_is_found_again(tmp_path: Path) -> None:
+    folder = tmp_path / "watch"
+    folder.mkdir()
+
+    def said(key: str, at: int, **result: object) -> None:
+        path = folder / (key + ".verdict.json")
+        path.write_text(json.dumps({"result": result}), encoding="utf-8")
+        os.utime(path, (at, at))
+
+    said("a", 30, outcome="stalled", invocation_id="one")
+    said("b", 20, outcome="timeout", invocation_id="one")
+    said("c", 40, outcome="failed", invocation_id="two")
+    (folder / "d.verdict.json").write_text("{half", encoding="utf-8")
+    (folder / "e.verdict.json").write_text('{"error": {"reason": "x", "msg": "y"}}', encoding="utf-8")
+    assert detached.told(str(tmp_path), "one") == {"outcome": "stalled", "invocation_id": "one"}
+    assert detached.told(str(tmp_path), "three") is None
+    assert detached.told(str(tmp_path / "nosuch"), "one") is None
