@@ -294,6 +294,11 @@ MODEL = (
                 kind="exception",
             ),
             p(r"outgoing traffic has been disabled"),
+            p(
+                r"^(?:httpx|httpcore)\.Connect(?:Error|Timeout)\b",
+                kind="exception",
+                frames=r"huggingface_hub/|transformers/",
+            ),
         ),
         misleading=("the file asked for may be an optional one",),
         remedies=(
@@ -519,6 +524,7 @@ MODEL = (
                 r"(?P<architecture2>\w{1,100}) has no SGlang implementation"
             ),
             p(r"Cannot find model module\. '(?P<architecture>\w{1,100})' is not a registered model"),
+            p(r"Unrecognized configuration class (?:<class '[\w.]{0,200}?)?(?P<architecture>\w{1,100})'?>?"),
             p(
                 r"TypeError: 'NoneType' object is not (?:subscriptable|iterable)",
                 last=r"model_config\.py|hf_transformers_utils\.py|get_model_architecture|utils\.py:get_model_arch",

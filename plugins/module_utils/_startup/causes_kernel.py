@@ -21,7 +21,7 @@ ROWS = (
         meaning="The binaries hold no code for this GPU: it is too old or too new.",
         message="The installed kernels hold no code for this GPU ({problem}).",
         patterns=(
-            p(r"(?P<problem>no kernel image is available)"),
+            p(r"(?P<problem>no kernel image is available|No compiled kernel for CUDA device capability: \d{1,4})"),
             p(r"(?P<problem>invalid device function|cudaErrorInvalidDeviceFunction|cudaErrorNoKernelImageForDevice)"),
             p(r"(?P<problem>fp8e4(?:nv|b8|b15) not supported in this architecture[^\n]{0,80})"),
             p(

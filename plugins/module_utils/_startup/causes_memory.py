@@ -28,7 +28,11 @@ ROWS = (
         id="gpu_occupied",
         meaning="Another process holds memory of the GPU.",
         message="The GPU is occupied by another process: {problem}.",
-        patterns=(p(r"(?P<problem>GPU (?:\d+ )?is occupied by another process[^\n]{0,100})"),),
+        patterns=(
+            p(r"(?P<problem>GPU (?:\d+ )?is occupied by another process[^\n]{0,100})"),
+            # a card in the compute mode EXCLUSIVE_PROCESS that somebody uses, or one in MIG mode without an instance
+            p(r"(?P<problem>CUDA-capable device\(s\) is/are busy or unavailable)"),
+        ),
         misleading=("the same texts as for too little memory",),
         remedies=(
             r(
@@ -253,6 +257,33 @@ ROWS = (
         ),
         not_remedies=("Downloading again before there is room.",),
         examples=("OSError: [Errno 28] No space left on device",),
+        tier=3,
+    ),
+    Cause(
+        id="storage_error",
+        meaning="The file system or disk below the model, or a cache, gives errors.",
+        message="Reading or writing failed below the server: {problem}.",
+        patterns=(
+            p(
+                r"(?P<problem>\[Errno (?:5|116|121|107|112)\] (?:Input/output error|Stale file handle|Remote I/O error|"
+                r"Transport endpoint is not connected|Host is down)[^\n]{0,200})"
+            ),
+            p(r"(?P<problem>(?:Input/output|Remote I/O) error) \(os error (?:5|121)\)"),
+        ),
+        misleading=("the file looks damaged, and is whole once the storage is back",),
+        remedies=(
+            r(
+                "mend_storage",
+                "Look at the host's kernel log and at the mount (NFS server, disk); mount it again, then start.",
+                host_action="mend the storage",
+            ),
+        ),
+        not_remedies=("Downloading the model again onto the same storage.",),
+        retryable=True,
+        examples=(
+            "OSError: [Errno 116] Stale file handle",
+            "OSError: [Errno 5] Input/output error: '/models/m/model-00001-of-00004.safetensors'",
+        ),
         tier=3,
     ),
     Cause(

@@ -697,6 +697,37 @@ MORE = [
         + "RuntimeError: The size of tensor a (8640) must match the size of tensor b (5760) at "
         "non-singleton dimension 1\n",
     ),
+    (
+        "no_gpu",
+        DIST + trace(RUN) + "RuntimeError: CUDA unknown error - this may be due to an environment set up wrong\n",
+    ),
+    ("no_gpu", ARGS + MAIN + "RuntimeError: Failed to infer device type\n"),
+    (
+        "gpu_occupied",
+        DIST + trace(RUN) + "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n",
+    ),
+    ("compute_capability", KV + trace(RUN) + "RuntimeError: mm: No compiled kernel for CUDA device capability: 120\n"),
+    (
+        "arch_unsupported",
+        LOADF + "ValueError: Unrecognized configuration class <class 'a.b.FooConfig'> for this kind\n",
+    ),
+    (
+        "import_missing_package",
+        LOADF
+        + "ImportError: This file requires the following packages that were not found in your environment: einops.\n",
+    ),
+    (
+        "jit_toolchain",
+        GRAPHF + "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.\n",
+    ),
+    (
+        "hf_offline",
+        trace(RUN, "huggingface_hub/utils/_http.py:backoff") + "httpx.ConnectError: [Errno -3] Temporary failure\n",
+    ),
+    (
+        "storage_error",
+        LOADF + "safetensors_rust.SafetensorError: Error while reading: Input/output error (os error 5)\n",
+    ),
 ]
 
 
