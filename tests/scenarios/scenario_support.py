@@ -20,7 +20,7 @@ HOST = f"ct{VMID}"
 PYTHON = "/opt/llmhost/replay/bin/python"
 PORT = 30050
 TINY = "/opt/llmhost/models/tiny"
-REAL_ARGUMENTS = ["--device", "cpu", "--max-total-tokens", "4096"]
+REAL_ARGUMENTS = ["--device", "cpu", "--max-total-tokens", "4096", "--sleep-on-idle"]
 STATE = "/var/lib/llmhost/instances"
 READY_S = 200  # a real start on a busy machine
 # The service's account and a folder that a replayed server takes for its model.

@@ -68,7 +68,6 @@ def box(lab: Lab, work: pathlib.Path) -> Iterator[Box]:
     """Container 131, with devices as a node of a real driver would pass them on."""
     data = pathlib.Path(lab.folder) / "data-nvidia"
     packages.make(data / "nvidia-repository", KERNEL, lab.data.parents[1])
-    lab.node("sh", "-c", "[ -e /dev/nvidia-uvm ] || mknod -m 666 /dev/nvidia-uvm c 511 0")
     passed = [f"/dev/{name},mode=0666" for name in ("nvidia0", "nvidiactl", "nvidia-uvm")]
     options = [word for number, device in enumerate(passed) for word in (f"--dev{number}", device)]
     lab("ct", str(VMID), "bookworm", "--data", str(data), *options)
@@ -81,7 +80,6 @@ def box(lab: Lab, work: pathlib.Path) -> Iterator[Box]:
     yield box
     lab.node("pct", "stop", str(VMID), check=False)
     lab.node("pct", "destroy", str(VMID), check=False)
-    lab.node("rm", "-f", "/dev/nvidia-uvm")
 
 
 @full

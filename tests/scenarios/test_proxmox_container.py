@@ -47,6 +47,7 @@ class Site:
             "gpu_container_create": {**self.create, "net0": network},
             "sglang_runtime_wheelhouse": "/srv/wheelhouse",
             "sglang_runtime_lock_file": "/srv/wheelhouse/lock.txt",
+            "sglang_runtime_gpus": "none",  # the simulated driver has no libraries in here, and this SGLang is for CPUs
             "sglang_server_runtime": "/opt/llmhost/runtime" if FULL else "/opt/llmhost/replay",
             "sglang_server_instances": {
                 "box": {
