@@ -39,7 +39,7 @@ def one():
     try:
         request = urllib.request.Request(url + "/v1/completions", body, headers)
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return str(answer.status) if json.load(answer)["choices"][0]["text"] else "empty"
+            return str(answer.status) if json.load(answer)["choices"][0]["finish_reason"] else "unfinished"
     except urllib.error.HTTPError as error:
         return "%d %s" % (error.code, error.read()[:200])
     except OSError as error:
