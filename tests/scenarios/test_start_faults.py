@@ -170,8 +170,10 @@ REALS = [
     Case("turn-one-really", "ready", log=LOGS + "/turn-really", full=True),
     Case("turn-two-really", "failed", ("args_unrecognized",), (), "--no-such-flag", log=LOGS + "/turn-really",
          arguments=("--no-such-flag", "1"), full=True),
-    Case("loop-really", "failed", ("args_unrecognized",), (), "first_invocation", arguments=("--no-such-flag", "1"),
-         restart="on-failure", do="restarts", restarts=2, first=True, mark="unrecognized", full=True),
+    # an option that SGLang does not know ends it with 2, after which systemd does not start it again
+    Case("loop-really", "failed", ("model_path_invalid",), (), "first_invocation", full=True,
+         arguments=("--model-path", "/opt/llmhost/models/nowhere"),
+         restart="on-failure", do="restarts", restarts=2, first=True, mark="models/nowhere"),
     Case("holder-really", "ready", port=30192, keep=True, full=True),
     Case("held-really", "failed", ("port_in_use",), (), "sglang-holder-really", port=30193, binds=30192, full=True),
 ]  # fmt: skip
