@@ -144,6 +144,16 @@ options:
     description: How long the transfer may take as a whole. V(0) for no end.
     type: float
     default: 0
+  progress:
+    description: Whether the play shows how far a transfer came, at first every twenty seconds, later every two minutes.
+    type: bool
+    default: true
+  slice_s:
+    description:
+      - Between this module and its action plugin, which sets it; of no use in a playbook.
+      - After so many seconds in which something came, the module ends and tells how far it is. The next call goes on.
+    type: float
+    default: 0
   retries:
     description: How often in a row, without progress in between, a fault that passes is tried again.
     type: int
@@ -166,7 +176,8 @@ notes:
     task's environment to let
     the client use its chunk storage instead, where it has that.
   - C(HTTPS_PROXY), C(NO_PROXY), C(SSL_CERT_FILE) and C(REQUESTS_CA_BUNDLE) of the task's environment are used.
-  - For a download of hours run the task with C(async), or over a connection that lasts.
+  - To show progress, a transfer is cut into calls of twenty seconds to two minutes, each of which goes on where the
+    last one ended. With C(async) or O(progress=false) it is one call, and nothing is shown.
 seealso:
   - module: llmhost.sglang.memory_plan_info
 author:
@@ -299,6 +310,21 @@ left:
   type: list
   elements: str
   sample: []
+unfinished:
+  description: That the transfer goes on with the next call.
+  returned: with O(slice_s), where its time was over
+  type: bool
+  sample: true
+came_bytes:
+  description: Bytes that have come so far, by this and earlier calls.
+  returned: with O(slice_s), where its time was over
+  type: int
+  sample: 3328599654
+all_bytes:
+  description: Bytes that have to come.
+  returned: with O(slice_s), where its time was over
+  type: int
+  sample: 16393008742
 seconds:
   description: How long it took.
   returned: success
@@ -411,6 +437,8 @@ ARGUMENT_SPEC = {
     "reader": {"type": "str"},
     "workers": {"type": "int", "default": 4},
     "stall_s": {"type": "float", "default": 120},
+    "progress": {"type": "bool", "default": True},
+    "slice_s": {"type": "float", "default": 0},
     "timeout_s": {"type": "float", "default": 0},
     "retries": {"type": "int", "default": 5},
     "retry_delay_s": {"type": "float", "default": 5},

@@ -50,6 +50,12 @@ options:
       - Name of a finished runtime, to turn the link to, or V(previous) for the one that was in use before. Nothing is
         built then.
     type: str
+  broken:
+    description:
+      - Says that the runtime which is left did not come to an answer. V(previous) does not mean it again until it was
+        switched to anew.
+    type: bool
+    default: false
   requirements:
     description: What is installed where no lock is required. By default C(sglang==VERSION).
     type: list
@@ -59,7 +65,9 @@ options:
     description:
       - With V(require), exactly what O(lock_file) names is installed, without dependencies, and what came is held
         against it. Without O(lock_file) it means nothing.
-      - With V(record), O(requirements) are installed, and O(lock_file) is written after the proof.
+      - With V(record), O(requirements) are installed, and O(lock_file) is written after the proof. It has hashes where
+        the installer tells all of them. Those of pip are of the files that it installed, so that such a lock fits hosts
+        with the same Python and architecture; those of uv are of every file that the source has.
     type: str
     choices: [require, record]
     default: require
@@ -337,6 +345,7 @@ ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["checked", "present", "current"], "default": "current"},
     "version": {"type": "str", "required": True},
     "runtime": {"type": "str"},
+    "broken": {"type": "bool", "default": False},
     "requirements": {"type": "list", "elements": "str", "default": []},
     "lock": {"type": "str", "choices": ["require", "record"], "default": "require"},
     "lock_file": {"type": "str", "default": ""},

@@ -87,6 +87,17 @@ def test_a_cut_download_goes_on_and_a_second_run_asks_nobody(lab: Lab, controlle
     assert record["commit"] == of_fetch(play)["commit"] and record["source"]["revision"] == "main"
 
 
+def test_a_slow_download_shows_how_far_it_is(lab: Lab, controller: Controller, hub: Hub) -> None:
+    lab.ct("rm", "-rf", TARGET)
+    hub.faults({"path": "^/cdn/.*notes", "method": "GET", "rate": 50_000})  # 2 MiB in 40 s
+    play = fetch(controller)
+    assert play.status == "successful", play.text()
+    shown = [at for at, line in play.lines if f"[ct129] {TARGET}: " in line and " %)" in line]
+    assert shown and play.seconds - shown[0] > 1, "shown while it ran, and not at its end"
+    assert of_fetch(play)["moved_bytes"] > 2**21 and len(of_fetch(play)["fetched"]) > 2
+    hub.faults()
+
+
 def test_a_corrupt_shard_is_seen_and_that_file_alone_fetched_again(lab: Lab, controller: Controller, hub: Hub) -> None:
     lab.ct("sh", "-c", f"printf XXXX | dd of={TARGET}/{SHARD} bs=1 seek=5000 conv=notrunc status=none")
     only_look = controller.play("model.yml", variables={"sglang_model_paths": [TARGET]})

@@ -6,12 +6,16 @@ For a CPU there is no plan (its verdict is ``unknown``), but a token of this mod
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from conftest import FULL, Controller, Lab
 
 NAME = "sized"
-TOKENS = 4_000_000  # the log has two decimals of a GiB: the pools must be large enough to be read
-MODEL = "/opt/llmhost/models/tiny"
+# the log has two decimals of a GiB: pools and weights must be large enough to be read
+TOKENS = 4_000_000
+INNER = 1 << 20
+MODEL = "/opt/llmhost/models/wide"
 PLAY = f"""
 - hosts: ct129
   gather_facts: false
@@ -24,8 +28,11 @@ PLAY = f"""
 """
 
 
-@pytest.mark.skipif(not FULL, reason="script/test full: a real start with a cache of a gigabyte")
-def test_a_token_takes_what_the_planner_says(lab: Lab, controller: Controller, runtime: str, tmp_path) -> None:
+@pytest.mark.skipif(not FULL, reason="script/test full: a real start with a gigabyte of weights and one of cache")
+def test_weights_and_tokens_take_what_the_planner_says(
+    lab: Lab, controller: Controller, runtime: str, tmp_path
+) -> None:
+    assert lab.model("wide", "--inner", str(INNER)) == MODEL
     instance = {
         "model": MODEL,
         "port": 30049,
@@ -45,10 +52,14 @@ def test_a_token_takes_what_the_planner_says(lab: Lab, controller: Controller, r
         path = tmp_path / "plan.yml"
         path.write_text(PLAY)
         sizes = controller.play(path).result("memory_plan_info")["sizes"]
+        loaded = next(one for one in logged if one["at"] == "load_end")
+        # by the free memory of the whole host before and after: what else happens on it counts too
+        assert sum(sizes["weights_by_item_gib"].values()) == pytest.approx(loaded["mem_usage_gb"], rel=0.1), loaded
         actual = (pool["k_size_gb"] + pool["v_size_gb"]) * 2**30 / pool["tokens"]
         assert sizes["kv_bytes_per_token"] == pytest.approx(actual, rel=0.02)
     finally:
         removed = controller.play(
             "llmhost.sglang.remove", variables={"sglang_server_instances": {NAME: {**instance, "state": "absent"}}}
         )
+        shutil.rmtree(lab.data / "models/wide")
         assert removed.status == "successful", removed.text()

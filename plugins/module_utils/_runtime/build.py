@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from .versions import driver_minimum, numbers
 
 SIGN = "llmhost-proof:"
 PROOF_S = 900.0
+REPORTS = (22, 2)  # the pip that can say what it installed
 KERNELS = ("sgl-kernel", "sglang-kernel")
 
 
@@ -53,6 +55,7 @@ class Build:
         self.python = python
         self.handle = handle
         self.uv = recipe.uv
+        self.hashes: dict[str, list[str]] = {}
         work = os.path.join(layout.root, ".cache")
         self.environment = {
             **recipe.environment,
@@ -145,6 +148,9 @@ class Build:
             command += ["--no-deps", *(["--require-hashes"] if recipe.lock.hashed else []), "-r", recipe.lock_file]
         else:
             command += list(recipe.requirements)
+        report = os.path.join(self.environment["TMPDIR"], "report.json")
+        if recipe.record and not self._by_uv() and self._pip_version(python) >= REPORTS:
+            command += ["--report", report]
         done = self._run(command, recipe.timeout_s)
         reason = "no_space" if "No space left on device" in done.err + done.out else "install_failed"
         cure = (
@@ -153,6 +159,21 @@ class Build:
             else "Correct what it says."
         )
         programs.must(done, reason, f"installing SGLang {recipe.version}", cure)
+        if recipe.record:
+            self.hashes = self._hashes_of_uv(python) if self._by_uv() else _hashes_of_pip(report)
+
+    def _pip_version(self, python: str) -> tuple[int, ...]:
+        found = re.match(r"pip (\d+)\.(\d+)", self._run([python, "-m", "pip", "--version"], 60.0).out)
+        return tuple(int(part) for part in found.groups()) if found else ()
+
+    def _hashes_of_uv(self, python: str) -> dict[str, list[str]]:
+        """uv cannot say what it installed, but what its source has of each package; from its cache, so at once."""
+        frozen = os.path.join(self.environment["TMPDIR"], "frozen.txt")
+        write_text(frozen, self._run([str(self.uv), "pip", "freeze", "--quiet", "--python", python], 60.0).out)
+        command = [str(self.uv), "pip", "compile", "--quiet", "--no-deps", "--format", "pylock.toml"]
+        command += ["--generate-hashes", "--python", python, *self._source(), *self.recipe.extra_args, frozen]
+        done = self._run(command, 600.0)
+        return locks.hashes_of_pylock(done.out) if done.code == 0 else {}  # an older uv: a lock without hashes
 
     def _run(self, command: Sequence[str], timeout_s: float) -> programs.Done:
         return programs.run(command, self.environment, timeout_s, (self.handle,))
@@ -160,7 +181,7 @@ class Build:
     def _record(self, packages: Mapping[str, str]) -> str | None:
         if not self.recipe.record:
             return sha256_of(self.recipe.lock_file) if self.recipe.lock is not None else None
-        text = locks.render(packages)
+        text = locks.render(packages, self.hashes)
         try:
             os.makedirs(os.path.dirname(self.recipe.lock_file), exist_ok=True)
             write_text(self.recipe.lock_file, text)
@@ -169,6 +190,14 @@ class Build:
                 "lock_not_written", f"lock_file {self.recipe.lock_file} cannot be written: {error.strerror}"
             ) from None
         return sha256_of(self.recipe.lock_file)
+
+
+def _hashes_of_pip(report: str) -> dict[str, list[str]]:
+    try:
+        with open(report, encoding="utf-8") as text:
+            return locks.hashes_of_report(text.read())
+    except (OSError, ValueError, KeyError):  # an older pip: a lock without hashes
+        return {}
 
 
 def sha256_of(path: str) -> str:

@@ -91,11 +91,13 @@ class Layout:
         )
 
     def previous(self) -> str | None:
-        """The last one before the current that is still whole."""
-        current = self.current()
+        """The last one before the current that is still whole and was not left because it is broken."""
+        seen = {self.current()}
         for item in reversed(self.history()):
-            if item["runtime"] != current and self.runtime(str(item["runtime"])).ready:
-                return str(item["runtime"])
+            name = str(item["runtime"])
+            if name not in seen and not item.get("broken") and self.runtime(name).ready:
+                return name
+            seen.add(name)
         return None
 
     def newest_first(self) -> list[Runtime]:
@@ -105,8 +107,8 @@ class Layout:
         return sorted(ready, key=lambda each: (order.get(each.name, -1), each.finished_at), reverse=True)
 
     # ------------------------------------------------------------ changing
-    def switch(self, name: str, now: float | None = None) -> None:
-        """Turn the link in one step, and remember it."""
+    def switch(self, name: str, now: float | None = None, broken: bool = False) -> None:
+        """Turn the link in one step, and remember it; also that what it leaves is ``broken``."""
         before = self.current()
         aside = f"{self.link}.llmhost-{os.getpid()}"
         os.makedirs(os.path.dirname(self.link), exist_ok=True)
@@ -118,6 +120,8 @@ class Layout:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
         if before and (not history or history[-1]["runtime"] != before):
             history.append({"runtime": before, "at": stamp})  # from before there was a history
+        if before and broken:
+            history[-1]["broken"] = True
         history.append({"runtime": name, "at": stamp})
         write_json(os.path.join(self.root, HISTORY), history[-REMEMBERED:])
 

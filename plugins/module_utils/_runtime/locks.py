@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -65,9 +66,39 @@ def parse(text: str, path: str) -> Lock:
     return Lock(pins, tuple(conditional), "--hash" in text)
 
 
-def render(packages: Mapping[str, str]) -> str:
-    lines = [f"{name}=={packages[name]}\n" for name in sorted(packages) if name not in TOOLS]
-    return "# Recorded by llmhost.sglang after an installation that was proven.\n" + "".join(lines)
+def render(packages: Mapping[str, str], hashes: Mapping[str, Iterable[str]]) -> str:
+    """All packages with their hashes; without any where one is not known, for pip takes all or none.
+
+    Of the tools, those that the installation brought: others are the environment's own.
+    """
+    names = sorted(name for name in packages if name not in TOOLS or name in hashes)
+    whole = all(hashes.get(name) for name in names)
+    text = "# Recorded by llmhost.sglang after an installation that was proven.\n"
+    for name in names:
+        known = sorted(hashes[name]) if whole else []
+        text += f"{name}=={packages[name]}" + "".join(f" \\\n    --hash=sha256:{one}" for one in known) + "\n"
+    return text
+
+
+def hashes_of_report(text: str) -> dict[str, list[str]]:
+    """Of what pip says that it installed (--report): the file of each package."""
+    answer: dict[str, list[str]] = {}
+    for item in json.loads(text)["install"]:
+        archive = item["download_info"].get("archive_info", {})
+        kind, _sign, value = str(archive.get("hash", "")).partition("=")
+        found = archive.get("hashes", {}).get("sha256") or (value if kind == "sha256" else "")
+        answer[canonical(item["metadata"]["name"])] = [found] if found else []
+    return answer
+
+
+def hashes_of_pylock(text: str) -> dict[str, list[str]]:
+    """Of a pylock.toml: all files that the source has of each package."""
+    answer: dict[str, list[str]] = {}
+    for block in text.split("[[packages]]")[1:]:
+        name = re.search(r'^name = "([^"]+)"', block, re.M)
+        if name is not None:
+            answer[canonical(name.group(1))] = sorted(set(re.findall(r'\bsha256 = "([0-9a-f]{64})"', block)))
+    return answer
 
 
 def differences(lock: Lock, installed: Mapping[str, str]) -> list[str]:

@@ -19,6 +19,7 @@ from .._errors import LlmHostError
 
 _PR_SET_PDEATHSIG = 1
 _SECRET = re.compile(r"(://)[^/@\s]+@")
+_TELLS = re.compile(r"(ERROR|error|×|Error|cause:|Caused by:|[├╰]─▶)")  # how pip and uv begin what counts
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Done:
     def last_words(self) -> str:
         """The lines that tell what went wrong, without the noise around them."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
-        told = [line for line in lines if re.match(r"^(ERROR|error|×|Error)", line)] or lines[-3:]
+        told = [line for line in lines if _TELLS.match(line)] or lines[-3:]
         return mask(" / ".join(told[-4:]))[-600:]
 
 

@@ -33,6 +33,7 @@ class Wish:
     root: str
     link: str
     runtime: str | None
+    broken: bool
     python: str
     keep: int
     spare: tuple[str, ...]
@@ -103,6 +104,7 @@ def read(params: Mapping[str, Any], environment: Mapping[str, str], check_mode: 
         root=params["root"],
         link=params["link"],
         runtime=params["runtime"],
+        broken=params["broken"],
         python=params["python"],
         keep=params["keep"],
         spare=tuple(params["spare"]),
@@ -283,7 +285,7 @@ def _do(wish: Wish, layout: Layout, target: Runtime, seen: Seen | None, handle: 
         result["built"] = True
     result["ready"] = True
     if wish.state == "current" and layout.current() != target.name:
-        layout.switch(target.name)
+        layout.switch(target.name, broken=wish.broken)
         result["switched"] = True
     if wish.prune and (wish.state == "current" or result["built"]):
         keep = wish.keep if wish.state == "current" else max(wish.keep, 1000)

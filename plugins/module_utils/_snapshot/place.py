@@ -18,7 +18,7 @@ from .client import describe
 from .manifest import Entry, Manifest
 from .model import File, Problem, gib
 from .plan import Plan, Work, part_of, size_of, staged
-from .transfer import Transfer
+from .transfer import SliceOver, Transfer
 from .wish import Wish
 
 PLAN_NAME = "plan.json"
@@ -73,15 +73,22 @@ def stage(work: Work, plan: Plan, handle: int) -> None:
         os.replace(part, staged(work, file))
         work.moved_bytes += size_of(staged(work, file))
 
-    if wish.source is not None and wish.source.kind == "folder":
-        for file in waiting:
-            _copy(os.path.join(wish.source.folder or "", file.name), part_of(work, file))
-            accept(file, part_of(work, file))
-    elif wish.source is not None:
-        transfer = Transfer(wish.source, replace(wish.way, keep_open=(handle,)), work.staging)
-        transfer.fetch(waiting, plan.listing.commit, accept)
+    if wish.source is None:
+        return
+    transfer = Transfer(wish.source, replace(wish.way, keep_open=(handle,)), work.staging)
+    try:
+        if wish.source.kind == "folder":
+            for file in waiting:
+                if transfer.slice_over():
+                    raise SliceOver
+                _copy(os.path.join(wish.source.folder or "", file.name), part_of(work, file))
+                accept(file, part_of(work, file))
+        else:
+            transfer.fetch(waiting, plan.listing.commit, accept)
+    finally:
         work.retried += transfer.retried
-    work.moved_bytes = max(0, work.moved_bytes - before)
+        after = sum(size_of(part_of(work, file)) for file in waiting)
+        work.moved_bytes = max(0, work.moved_bytes + after - before)
 
 
 def _copy(source: str, target: str) -> None:

@@ -22,7 +22,8 @@ from . import check, lock, manifest, readers
 from .manifest import Manifest
 from .model import Problem, gib
 from .place import TOLD, make_folder, noted, of_disk, place, refusal, stage
-from .plan import Plan, Work, make_plan, room, same_source, size_of
+from .plan import Plan, Work, make_plan, part_of, room, same_source, size_of, staged
+from .transfer import SliceOver
 from .wish import Wish
 
 
@@ -57,6 +58,8 @@ def _present(work: Work) -> dict[str, Any]:
         try:
             stage(work, plan, handle)
             record = place(work, plan)
+        except SliceOver:
+            return _unfinished(work, plan)
         except OSError as error:
             raise of_disk(work, error, needed) from None
     _refuse(work, _readable(work.wish, plan))
@@ -172,6 +175,19 @@ def _result(work: Work, plan: Plan, record: Manifest | None, changed: bool) -> d
         "verified": "hash" if wish.by_hash else "size",
         "recorded": record is not None,
         "diff": _diff(work, plan, changed),
+    }
+
+
+def _unfinished(work: Work, plan: Plan) -> dict[str, Any]:
+    """How far it came, for the action plugin, which goes on with another call."""
+    came = sum(max(size_of(staged(work, file)), size_of(part_of(work, file))) for file in plan.move)
+    return {
+        "changed": True,
+        "unfinished": True,
+        "came_bytes": came,
+        "all_bytes": sum(file.size or 0 for file in plan.move),
+        "moved_bytes": work.moved_bytes,
+        "retried": work.retried,
     }
 
 

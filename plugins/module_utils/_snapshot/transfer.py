@@ -35,6 +35,7 @@ class Way:
     workers: int = 4
     timeout_s: float = 0.0  # for all of it; 0 for no end
     stall_s: float = 120.0
+    slice_s: float = 0.0  # 0 for no end
     request_timeout_s: float = 30.0
     retries: int = 5
     retry_delay_s: float = 5.0
@@ -48,6 +49,10 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
+class SliceOver(Exception):
+    """Something came, and it is time to tell so. What came stays, and the next run goes on."""
+
+
 class Transfer:
     def __init__(self, source: Source, way: Way, staging: str, clock: Clock | None = None) -> None:
         self.source = source
@@ -57,6 +62,7 @@ class Transfer:
         self.deadline = self.clock.now() + way.timeout_s if way.timeout_s else None
         self.retried: list[str] = []
         self.said: IO[bytes] | None = None
+        self.began = self.clock.now()
 
     # ------------------------------------------------------------ questions
     def listing(self) -> Listing:
@@ -107,6 +113,7 @@ class Transfer:
     def fetch(self, files: Sequence[File], commit: str | None, accept: Callable[[File, str], None]) -> None:
         """Bring every file as ``part`` to ``accept``, which takes it away or raises."""
         todo = {item.name: item for item in files}
+        self.began = self.clock.now()
         paths = {item.name: os.path.join(self.staging, item.key + ".part") for item in files}
 
         def take(event: Mapping[str, Any]) -> None:
@@ -136,7 +143,7 @@ class Transfer:
         failed_in_a_row = 0
         while True:
             before = (_bytes_in(grows), len(left()))
-            error, wait_s = self._once(deed, grows, take, left(), commit)
+            error, wait_s = self._once(deed, grows, take, left, commit)
             if not left():
                 return
             if error is None:
@@ -157,9 +164,10 @@ class Transfer:
         deed: str,
         grows: Sequence[str],
         take: Callable[[Mapping[str, Any]], None],
-        items: Sequence[Mapping[str, Any]],
+        left: Callable[[], list[dict[str, Any]]],
         commit: str | None,
     ) -> tuple[LlmHostError | None, float | None]:
+        items = left()
         request = {
             "do": deed,
             "kind": self.source.kind,
@@ -170,12 +178,13 @@ class Transfer:
             "token": self.way.token,
             "workers": self.way.workers,
             "timeout_s": self.way.request_timeout_s,
-            "files": list(items),
+            "files": items,
         }
         error: LlmHostError | None = None
         wait_s: float | None = None
         seen = _bytes_in(grows)
         last = self.clock.now()
+        first = (seen, len(items))
         with self._program(request) as program:
             for event in _events(program, POLL_S):
                 if event is not None:
@@ -190,11 +199,12 @@ class Transfer:
                     seen, last = size, self.clock.now()
                 elif self.clock.now() - last > self.way.stall_s:
                     return self._stalled(), None
+                if deed == "fetch" and self.slice_over() and (size, len(left())) != first:
+                    raise SliceOver
                 if self.deadline is not None and self.clock.now() > self.deadline:
                     raise LlmHostError(
                         "timeout",
-                        f"{self._who()}: not done within timeout_s ({self.way.timeout_s:.0f} s): run again, what has "
-                        "come so far stays",
+                        f"{self._who()}: not done within timeout_s: raise it, or run again, what has come so far stays",
                         retryable=False,
                     )
             program.wait()
@@ -206,6 +216,9 @@ class Transfer:
                 retryable=program.returncode < 0,
             )
         return error, wait_s
+
+    def slice_over(self) -> bool:
+        return bool(self.way.slice_s) and self.clock.now() - self.began > self.way.slice_s
 
     def _stalled(self) -> LlmHostError:
         return LlmHostError(

@@ -62,6 +62,7 @@ def read(params: Mapping[str, Any], environment: Mapping[str, str], check_mode: 
         workers=params["workers"],
         timeout_s=params["timeout_s"],
         stall_s=params["stall_s"],
+        slice_s=params["slice_s"],
         retries=params["retries"],
         retry_delay_s=params["retry_delay_s"],
         environment=dict(environment),

@@ -4,7 +4,7 @@
   lab packages                      install the Debian packages that the lab needs and the machine lacks
   lab probe                         try the kernel features for real; prints the missing ones, one a line
   lab build SUITE                   make the container image (bookworm, trixie) if it is not cached
-  lab sglang                        fill the wheelhouse with a real SGLang for the CPU, and write its lock
+  lab sglang [0.5.6.post2]          fill the wheelhouse with a real SGLang for the CPU, and write its lock
   lab wheels DIR REQUIREMENT...     download wheels for the containers' Python beside links to those of the wheelhouse
   lab up [--no-gpu]                 start the node pve1 (sshd on 127.0.0.1)
   lab nvml                          build the simulated GPU driver and put it into the running node
@@ -12,7 +12,7 @@
                                     make and start a container; wait until its systemd says it runs
   lab run CMD...                    run a command in the node
   lab inventory [--pct|--pct-remote] [VMID...]   print the generated part of an Ansible inventory
-  lab model [--break HOW] DIR [llama|qwen2|qwen3]
+  lab model [--break HOW] [--inner N] DIR [llama|qwen2|qwen3]
                                     write a tiny model with random weights
   lab replay-runtime [--python 3.11] DIR
                                     make a folder that looks like a runtime and plays recorded starts
@@ -102,7 +102,8 @@ def main(argv: list[str]) -> int:
     elif command == "sglang":
         import lab_wheels
 
-        lab_wheels.fill(settings)
+        count(args, 0, 1, "sglang [VERSION]")
+        lab_wheels.fill(settings, *args)
     elif command == "wheels":
         import lab_wheels
 
@@ -112,8 +113,11 @@ def main(argv: list[str]) -> int:
         import lab_model
 
         how = flag(args, "--break", value=True)
-        count(args, 1, 2, "model [--break HOW] DIR [llama|qwen2|qwen3]")
-        lab_model.make(Path(args[0]), args[1] if len(args) > 1 else "llama", how)
+        inner = flag(args, "--inner", value=True) or str(lab_model.INNER)
+        if not inner.isdigit():
+            raise LabError(f"--inner {inner}: give a number, the model's intermediate_size")
+        count(args, 1, 2, "model [--break HOW] [--inner N] DIR [llama|qwen2|qwen3]")
+        lab_model.make(Path(args[0]), args[1] if len(args) > 1 else "llama", how, int(inner))
     elif command == "replay-runtime":
         import lab_replay
 

@@ -2,7 +2,7 @@
 """A tiny chat model with random weights, written with the standard library alone, and its broken variants.
 
 About 140,000 parameters: what it says is noise, but it loads, has a tokenizer and a chat template, and answers. The
-same call writes the same bytes.
+same call writes the same bytes. A larger ``inner`` size makes weights of any size, where their size is the question.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ BROKEN = {
 }
 
 
-def make(folder: Path, kind: str = "llama", broken: str = "") -> None:
+def make(folder: Path, kind: str = "llama", broken: str = "", inner: int = INNER) -> None:
     if kind not in ARCHITECTURES:
         raise LabError(f"model '{kind}': choose one of {', '.join(ARCHITECTURES)}")
     if broken and broken not in BROKEN:
         raise LabError(f"--break {broken}: choose one of {', '.join(BROKEN)}")
     make_folder(folder.absolute())
-    config = model_config(kind)
+    config = model_config(kind, inner)
     if broken == "badarch":
         config["architectures"] = ["NoSuchForCausalLM"]
     put_json(folder / "config.json", config)
     put_json(folder / "generation_config.json", {"bos_token_id": 1, "eos_token_id": 4, "pad_token_id": 0})
     put_json(folder / "tokenizer.json", tokenizer())
     put_json(folder / "tokenizer_config.json", tokenizer_config())
-    weights = safetensors(shapes(kind))
+    weights = safetensors(shapes(kind, inner))
     if broken == "corrupt":
         weights = weights[:8] + b"\xff" * 64 + weights[72:]
     elif broken == "truncated":
@@ -67,7 +67,7 @@ def make(folder: Path, kind: str = "llama", broken: str = "") -> None:
     elif broken == "noconfig":
         (folder / "config.json").unlink()
     print(
-        f"{folder}: {kind}, {sum(a * (b or 1) for a, b in shapes(kind).values())} parameters"
+        f"{folder}: {kind}, {sum(a * (b or 1) for a, b in shapes(kind, inner).values())} parameters"
         + f" ({broken})" * bool(broken)
     )
 
@@ -84,13 +84,13 @@ def put_json(place: Path, what: object) -> None:
     put(place, (json.dumps(what, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def model_config(kind: str) -> dict[str, object]:
+def model_config(kind: str, inner: int = INNER) -> dict[str, object]:
     config: dict[str, object] = {
         "architectures": [ARCHITECTURES[kind]],
         "model_type": kind,
         "vocab_size": VOCAB,
         "hidden_size": HIDDEN,
-        "intermediate_size": INNER,
+        "intermediate_size": inner,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "num_key_value_heads": KV_HEADS,
@@ -117,7 +117,7 @@ def model_config(kind: str) -> dict[str, object]:
     return config
 
 
-def shapes(kind: str) -> dict[str, tuple[int, int]]:
+def shapes(kind: str, inner: int = INNER) -> dict[str, tuple[int, int]]:
     """Names and shapes of the tensors; a second size of 0 is a vector."""
     out: dict[str, tuple[int, int]] = {"model.embed_tokens.weight": (VOCAB, HIDDEN)}
     for number in range(LAYERS):
@@ -132,9 +132,9 @@ def shapes(kind: str) -> dict[str, tuple[int, int]]:
         if kind == "qwen3":
             out[layer + "self_attn.q_norm.weight"] = (HEAD, 0)
             out[layer + "self_attn.k_norm.weight"] = (HEAD, 0)
-        out[layer + "mlp.gate_proj.weight"] = (INNER, HIDDEN)
-        out[layer + "mlp.up_proj.weight"] = (INNER, HIDDEN)
-        out[layer + "mlp.down_proj.weight"] = (HIDDEN, INNER)
+        out[layer + "mlp.gate_proj.weight"] = (inner, HIDDEN)
+        out[layer + "mlp.up_proj.weight"] = (inner, HIDDEN)
+        out[layer + "mlp.down_proj.weight"] = (HIDDEN, inner)
     out["model.norm.weight"] = (HIDDEN, 0)
     out["lm_head.weight"] = (VOCAB, HIDDEN)
     return out
@@ -143,14 +143,18 @@ def shapes(kind: str) -> dict[str, tuple[int, int]]:
 def safetensors(tensors: dict[str, tuple[int, int]]) -> bytes:
     """Eight bytes of length, a JSON header, the numbers: bfloat16 is the upper half of a float32."""
     noise = random.Random(0)
+    many = 1 << 20  # so many are zeros: random ones take minutes
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     body = bytearray()
     for name, (rows, columns) in sorted(tensors.items()):
         count = rows * (columns or 1)
-        norm = name.endswith("norm.weight")
-        values = [1.0] * count if norm else [noise.gauss(0.0, 0.02) for dummy in range(count)]
         begin = len(body)
-        body += b"".join(struct.pack("<f", value)[2:] for value in values)
+        if count >= many:
+            body += bytes(2 * count)
+        else:
+            norm = name.endswith("norm.weight")
+            values = [1.0] * count if norm else [noise.gauss(0.0, 0.02) for dummy in range(count)]
+            body += b"".join(struct.pack("<f", value)[2:] for value in values)
         shape = [rows, columns] if columns else [rows]
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, len(body)]}
     text = json.dumps(header, separators=(",", ":")).encode()

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The wheelhouse: a real, unmodified SGLang for the CPU, and the two placeholders that a CPU needs.
+"""The wheelhouse: a real, unmodified SGLang for the CPU, and the placeholders that a CPU needs.
 
 `<cache>/wheelhouse/*.whl` and `lock.txt`; a container sees it at /srv/wheelhouse and installs with
 
     pip install --no-index --find-links /srv/wheelhouse --no-deps -r /srv/wheelhouse/lock.txt
+
+Another version beside it, of those in the table: `lock-VERSION.txt`.
 
 The folder is filled in place, file by file (each made aside and renamed), for a running lab has it mounted.
 """
@@ -18,18 +20,17 @@ import shutil
 import subprocess
 import time
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab_common import HERE, LabError, Settings, mib, only_one, say, write_aside
 
-LOCK = HERE / "locks" / "sglang-0.5.23-cpu.txt"
 PLACEHOLDERS = HERE / "placeholders"
 PYTHON = "3.11"
 PLATFORMS = ("manylinux_2_34_x86_64", "manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64")
 LARGE = ("torch", "triton", "sglang")  # each in a step of its own, so that an interruption loses little
 STEP = 24
 SHIM = "0.28.0+lab"
-STUB = "0.0.0+placeholder"
 FIXED_TIME = (2026, 1, 1, 0, 0, 0)
 TORCH_CURE = (
     "The CPU build of torch comes from PyTorch's own index of CPU wheels (pytorch.org, 'Get started', compute "
@@ -37,19 +38,70 @@ TORCH_CURE = (
 )
 
 
+@dataclass(frozen=True)
+class Placeholder:
+    """A package of the lab's own: no build of the real one for a CPU is published."""
+
+    name: str
+    version: str
+    files: dict[str, str]  # path in the wheel -> file in placeholders/
+    says: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """An SGLang that was seen to serve on a CPU. Its pins: locks/sglang-NUMBER-cpu.txt."""
+
+    number: str
+    lock: str  # its name in the wheelhouse
+    placeholders: tuple[Placeholder, ...]
+
+    @property
+    def pinned(self) -> Path:
+        return HERE / "locks" / f"sglang-{self.number}-cpu.txt"
+
+
+KERNEL = Placeholder("sgl-kernel", "0.0.0+placeholder", {"sgl_kernel.py": "raises.py"}, "every call raises")
+KERNEL_PACKAGE = Placeholder(
+    "sgl-kernel",
+    "0.0.0+placeholder.package",
+    {"sgl_kernel/__init__.py": "raises.py", "sgl_kernel/kvcacheio.py": "raises.py"},
+    "every call raises",
+)
+VLLM = Placeholder(
+    "vllm",
+    "0.0.0+placeholder",
+    {
+        "vllm/_custom_ops.py": "raises.py",
+        "vllm/model_executor/layers/layernorm.py": "vllm_layernorm.py",
+        "vllm/model_executor/layers/activation.py": "vllm_activation.py",
+    },
+    "it hands SGLang its own layers back, all else raises",
+)
+NEWEST = "0.5.23"
+VERSIONS = {
+    version.number: version
+    for version in (
+        Version(NEWEST, "lock.txt", (KERNEL,)),
+        Version("0.5.6.post2", "lock-0.5.6.post2.txt", (KERNEL_PACKAGE, VLLM)),
+    )
+}
+
+
 def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pins() -> dict[str, str]:
+def pins(number: str = NEWEST) -> dict[str, str]:
     """The lock that ships with the lab: canonical name -> version."""
-    lines = [line.split("#")[0].strip() for line in LOCK.read_text().splitlines()]
+    lines = [line.split("#")[0].strip() for line in VERSIONS[number].pinned.read_text().splitlines()]
     return {canonical(name): version for name, version in (line.split("==") for line in lines if line)}
 
 
-def target() -> dict[str, str]:
-    """What a container installs: the pins, with the two changes that a CPU needs."""
-    return {**pins(), "torchvision": SHIM, "sgl-kernel": STUB}
+def target(number: str = NEWEST) -> dict[str, str]:
+    """What a container installs: the pins, with the changes that a CPU needs."""
+    own = {placeholder.name: placeholder.version for placeholder in VERSIONS[number].placeholders}
+    return {**pins(number), "torchvision": SHIM, **own}
 
 
 def wheels(folder: Path) -> dict[tuple[str, str], Path]:
@@ -60,24 +112,27 @@ def wheels(folder: Path) -> dict[tuple[str, str], Path]:
     return found
 
 
-def fill(settings: Settings) -> None:
-    house = settings.wheelhouse
+def fill(settings: Settings, number: str = NEWEST) -> None:
+    if number not in VERSIONS:
+        raise LabError(f"no SGLang {number} was seen to serve on a CPU: choose one of {', '.join(VERSIONS)}")
+    house, lock = settings.wheelhouse, settings.wheelhouse / VERSIONS[number].lock
     with only_one(settings.cache / ".lock-wheelhouse", "the wheelhouse"):
         house.mkdir(parents=True, exist_ok=True)
-        want = target()
+        want = target(number)
         have = wheels(house)
         missing = [name for name in sorted(want) if (name, want[name]) not in have]
         start = time.monotonic()
         if missing:
-            (house / "lock.txt").unlink(missing_ok=True)  # an unfinished wheelhouse has no lock
-            download(settings, house, missing)
-        for (name, version), path in wheels(house).items():
-            if want.get(name) != version:  # of an older lock
+            lock.unlink(missing_ok=True)  # an unfinished wheelhouse has no lock
+            download(settings, house, number, missing)
+        known = {pair for each in VERSIONS for pair in target(each).items()}
+        for pair, path in wheels(house).items():
+            if pair not in known:  # of an older lock
                 path.unlink()
-        write_aside(house / "lock.txt", "".join(f"{name}=={version}\n" for name, version in sorted(want.items())))
-        total = sum(path.stat().st_size for path in house.glob("*.whl"))
+        write_aside(lock, "".join(f"{name}=={version}\n" for name, version in sorted(want.items())))
+        total = sum(wheels(house)[pair].stat().st_size for pair in want.items())
         what = f"{len(missing)} added in {time.monotonic() - start:.0f} s" if missing else "complete already"
-        say(f"wheelhouse: {what}; {len(want)} wheels, {mib(total)} in {house}")
+        say(f"wheelhouse, SGLang {number}: {what}; {len(want)} wheels, {mib(total)} in {house}")
 
 
 def more(settings: Settings, folder: Path, requirements: list[str]) -> None:
@@ -96,16 +151,17 @@ def more(settings: Settings, folder: Path, requirements: list[str]) -> None:
     say(f"{folder}: {len(missing)} wheels downloaded, {len(list(folder.iterdir()))} in all")
 
 
-def download(settings: Settings, house: Path, missing: list[str]) -> None:
-    have = pins()
+def download(settings: Settings, house: Path, number: str, missing: list[str]) -> None:
+    have = pins(number)
     part = house / ".part"
     shutil.rmtree(part, ignore_errors=True)  # whatever an interruption left: never trusted
     part.mkdir()
     pip = find_pip(settings)
-    names = [name for name in missing if name != "sgl-kernel"]
+    placeholders = {placeholder.name: placeholder for placeholder in VERSIONS[number].placeholders}
+    names = [name for name in missing if name not in placeholders]
     small = [name for name in names if name not in LARGE]
     steps = [small[i : i + STEP] for i in range(0, len(small), STEP)] + [[n] for n in LARGE if n in names]
-    say(f"wheelhouse: {len(names)} packages to download, about 560 MiB when none is there")
+    say(f"wheelhouse: {len(names)} packages to download for SGLang {number}, about 560 MiB when none is there")
     for number, step in enumerate(steps, 1):
         begin = time.monotonic()
         fetch(settings, pip, part, [f"{name}=={have[name]}" for name in step])
@@ -123,8 +179,9 @@ def download(settings: Settings, house: Path, missing: list[str]) -> None:
             path.rename(house / path.name)
         label = step[0] if len(step) == 1 else f"{len(step)} packages"
         say(f"  {number}/{len(steps)} {label}: {mib(size)}, {time.monotonic() - begin:.0f} s")
-    if "sgl-kernel" in missing:
-        stub_kernel(house)
+    for name in missing:
+        if name in placeholders:
+            pack(house, placeholders[name])
     shutil.rmtree(part)
 
 
@@ -177,7 +234,7 @@ def fetch(settings: Settings, pip: list[str], part: Path, requirements: list[str
         tail = "\n".join("    " + line for line in done.stderr.strip().splitlines()[-6:])
         cure = "Run 'lab sglang' again: what is complete stays. A registry of your own is set in pip's configuration."
         if "No matching distribution" in done.stderr or "Could not find a version" in done.stderr:
-            cure = f"Your package index does not have it. The versions are pinned in {LOCK}."
+            cure = f"Your package index does not have it. The versions are pinned in {HERE / 'locks'}."
         if torch:
             cure += "\n" + TORCH_CURE
         raise LabError(f"pip could not get {', '.join(requirements)}:\n{tail}\n{cure}")
@@ -212,20 +269,17 @@ def write_wheel(place: Path, files: dict[str, bytes], info: str) -> None:
     aside.rename(place)
 
 
-def stub_kernel(house: Path) -> None:
-    info = f"sgl_kernel-{STUB}.dist-info"
+def pack(house: Path, what: Placeholder) -> None:
+    stem = f"{what.name.replace('-', '_')}-{what.version}"
     metadata = (
-        f"Metadata-Version: 2.1\nName: sgl-kernel\nVersion: {STUB}\n"
-        "Summary: PLACEHOLDER of the llmhost.sglang test lab, not the real sgl-kernel: every call raises\n"
+        f"Metadata-Version: 2.1\nName: {what.name}\nVersion: {what.version}\n"
+        f"Summary: PLACEHOLDER of the llmhost.sglang test lab, not the real {what.name}: {what.says}\n"
         "License: GPL-3.0-or-later\n"
     )
     wheel = "Wheel-Version: 1.0\nGenerator: llmhost.sglang lab\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    files = {
-        "sgl_kernel.py": (PLACEHOLDERS / "sgl_kernel.py").read_bytes(),
-        f"{info}/METADATA": metadata.encode(),
-        f"{info}/WHEEL": wheel.encode(),
-    }
-    write_wheel(house / f"sgl_kernel-{STUB}-py3-none-any.whl", files, info)
+    files = {name: (PLACEHOLDERS / source).read_bytes() for name, source in what.files.items()}
+    files |= {f"{stem}.dist-info/METADATA": metadata.encode(), f"{stem}.dist-info/WHEEL": wheel.encode()}
+    write_wheel(house / f"{stem}-py3-none-any.whl", files, f"{stem}.dist-info")
 
 
 def shim_torchvision(plain: Path, house: Path) -> None:

@@ -22,6 +22,7 @@ def load(name):
     try:
         spec = importlib.util.spec_from_file_location("unit_" + name, LABLIB / (name + ".py"))
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # where dataclasses look for it
         spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
@@ -104,7 +105,7 @@ def record_is_right(path):
 
 
 def test_the_placeholder_says_that_it_is_one(tmp_path):
-    wheels.stub_kernel(tmp_path)
+    wheels.pack(tmp_path, wheels.KERNEL)
     (path,) = tmp_path.iterdir()
     record_is_right(path)
     with zipfile.ZipFile(path) as zipped:
@@ -157,14 +158,62 @@ def test_a_cuda_build_of_torch_is_refused_with_the_cure(tmp_path, requires, refu
         wheels.no_cuda(path)
 
 
-def test_the_lock_pins_everything_once():
-    pins = wheels.pins()
-    assert len(pins) == 100
-    assert pins["sglang"] == "0.5.23"
+@pytest.mark.parametrize(
+    ("number", "packages", "placeholders"),
+    [("0.5.23", 100, {"sgl-kernel"}), ("0.5.6.post2", 101, {"sgl-kernel", "vllm"})],
+)
+def test_the_lock_pins_everything_once(number, packages, placeholders):
+    pins = wheels.pins(number)
+    assert len(pins) == packages
+    assert pins["sglang"] == number
     assert pins["torch"].endswith("+cpu")
-    target = wheels.target()
-    assert set(target) - set(pins) == {"sgl-kernel"}
+    target = wheels.target(number)
+    assert set(target) - set(pins) == placeholders
     assert [name for name in pins if target[name] != pins[name]] == ["torchvision"]
+
+
+def test_the_versions_share_what_is_large_and_no_placeholder():
+    one, two = (set(wheels.target(number).items()) for number in wheels.VERSIONS)
+    assert {name for name, _version in one & two} >= {"torch", "torchvision", "triton"}
+    assert not {name for name, _version in one & two} & {"sgl-kernel", "vllm", "sglang"}
+    assert len({version.lock for version in wheels.VERSIONS.values()}) == len(wheels.VERSIONS)
+
+
+def test_each_placeholder_is_a_wheel_that_installs_where_it_is_looked_for(tmp_path):
+    for version in wheels.VERSIONS.values():
+        for what in version.placeholders:
+            wheels.pack(tmp_path, what)
+            path = tmp_path / f"{what.name.replace('-', '_')}-{what.version}-py3-none-any.whl"
+            record_is_right(path)
+            with zipfile.ZipFile(path) as zipped:
+                for name in what.files:
+                    compile(zipped.read(name), name, "exec")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_another_version_than_those_that_served_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    with pytest.raises(LabError, match="choose one of 0.5.23, 0.5.6.post2"):
+        wheels.fill(common.Settings(), "0.5.22")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_version_takes_nothing_from_the_other(tmp_path, monkeypatch):
+    """A wheelhouse that is whole for one is filled for the other: what neither names goes, all else stays."""
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    house = tmp_path / "wheelhouse"
+    house.mkdir()
+    for number in wheels.VERSIONS:
+        for name, version in wheels.target(number).items():
+            (house / f"{name.replace('-', '_')}-{version}-py3-none-any.whl").write_bytes(b"x")
+    (house / "sglang-0.5.1-py3-none-any.whl").write_bytes(b"x")
+    before = {path.name for path in house.iterdir()}
+    for number in wheels.VERSIONS:
+        wheels.fill(common.Settings(), number)
+    after = {path.name for path in house.iterdir()}
+    assert before - after == {"sglang-0.5.1-py3-none-any.whl"}
+    assert after - before == {"lock.txt", "lock-0.5.6.post2.txt"}
+    assert "sglang==0.5.6.post2\n" in (house / "lock-0.5.6.post2.txt").read_text()
 
 
 @pytest.mark.parametrize("place", ["/var/tmp/lab", "/root/lab", "/opt/x", "/srv", "/tmp", "/"])

@@ -28,6 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "state": "current",
     "version": NEW,
     "runtime": None,
+    "broken": False,
     "requirements": [],
     "lock": "require",
     "lock_file": "",

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
 import random
-import signal
+import shutil
 import subprocess
 import sys
 import time
+import zipfile
 
 import pytest
-from runtime_support import ENVIRONMENT, NEW, OLD, UV, LlmHostError, Recipe, World, layout
+from runtime_support import ENVIRONMENT, NEW, OLD, UV, LlmHostError, Recipe, World
 
 pytestmark = [
     pytest.mark.skipif(not UV, reason="no uv (the stage 'unit' names one in UV); pip takes a minute for these"),
@@ -71,14 +73,27 @@ def test_what_does_not_pass_is_not_used(tmp_path: pathlib.Path, recipe: Recipe, 
     assert again.run(NEW)["switched"]
 
 
-def test_a_lock_is_recorded_and_then_required(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_a_lock_is_recorded_with_hashes_and_then_required(tmp_path: pathlib.Path, installer: str) -> None:
     world = World(tmp_path)
     lock = str(tmp_path / "locks/sglang.txt")
-    recorded = world.run(NEW, lock="record", lock_file=lock)
+    recorded = world.run(NEW, lock="record", lock_file=lock, installer=installer)
     text = pathlib.Path(lock).read_text()
-    assert f"sglang=={NEW}\n" in text and "tiny-helper==1.0\n" in text and "pip==" not in text
+    for name, wheel in ((f"sglang=={NEW}", f"sglang-{NEW}"), ("tiny-helper==1.0", "tiny_helper-1.0")):
+        digest = hashlib.sha256((world.house / f"{wheel}-py3-none-any.whl").read_bytes()).hexdigest()
+        assert f"{name} \\\n    --hash=sha256:{digest}\n" in text
+    assert "pip==" not in text
     required = world.run(NEW, lock="require", lock_file=lock)
     assert required["runtime"] == recorded["runtime"] and not required["changed"], "it is what was recorded"
+
+    other = World(tmp_path / "other")
+    assert other.run(NEW, lock="require", lock_file=lock, installer=installer)["built"]
+    altered = World(tmp_path / "altered")
+    with zipfile.ZipFile(altered.house / "tiny_helper-1.0-py3-none-any.whl", "a") as zipped:
+        zipped.comment = b"not what was recorded"
+    error = altered.fails(NEW, lock="require", lock_file=lock, installer=installer)
+    assert error.reason == "install_failed" and "hash" in error.message.lower()
+
     pathlib.Path(lock).write_text(text.replace("tiny-helper==1.0", "tiny-helper==2.0"))
     error = world.fails(NEW, lock="require", lock_file=lock)
     assert error.reason == "preflight" and "tiny-helper==2.0" in error.message
@@ -109,27 +124,37 @@ def test_two_at_once_build_it_once(tmp_path: pathlib.Path) -> None:
 
 def test_killed_anywhere_it_never_looks_ready_and_the_next_run_completes_it(tmp_path: pathlib.Path) -> None:
     world = World(tmp_path)
-    began = time.monotonic()
-    world.run(OLD)
-    whole_s = time.monotonic() - began
-    moments = random.Random(8)
+    old = world.run(OLD)["runtime"]
+    new = pathlib.Path(world.run(NEW)["folder"])
+    files = files_in(new)
+    shares = random.Random(8)
+    cut = 0
     for _each in range(20 if os.environ.get("LLMHOST_FULL") else 3):
+        world.layout.switch(old)
+        shutil.rmtree(new)
+        least = shares.uniform(-0.1, 1.0) * files  # below nothing: before the first file
         child = start(world)
-        try:
-            child.wait(timeout=moments.uniform(0.1, 0.9) * whole_s + 0.2)
-        except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-        new = [each for each in world.layout.all() if each.name.startswith(NEW)]
-        if new and new[0].ready:  # it was faster: then it must be whole
-            assert world.run()["ready"]
-            world.layout.switch(world.run(OLD)["runtime"])
-            (world.root / new[0].name / layout.MARKER).unlink()
+        while files_in(new) < least and child.poll() is None:
+            time.sleep(0.001)
+        child.kill()
+        child.wait()
+        if world.layout.runtime(new.name).ready:  # it was finished, so it must be whole
+            assert whole(new)
         else:
-            assert str(world.layout.current()).startswith(OLD)
-    assert world.run()["switched"]
-    done = subprocess.run([world.link / "bin/python", "-c", "import sglang, tiny_helper.part_199"], check=False)
-    assert done.returncode == 0
+            cut += 1
+            assert world.layout.current() == old
+        assert world.run()["current"] == new.name and whole(world.link)
+        assert world.run()["changed"] is False
+    assert cut, "nothing was cut"
+
+
+def files_in(folder: pathlib.Path) -> int:
+    return sum(len(names) for _top, _folders, names in os.walk(folder))
+
+
+def whole(venv: pathlib.Path) -> bool:
+    code = "import sglang.launch_server, tiny_helper.part_000, tiny_helper.part_199"
+    return subprocess.run([venv / "bin/python", "-c", code], check=False).returncode == 0
 
 
 def test_a_pip_that_outlives_its_module_keeps_the_next_run_away(tmp_path: pathlib.Path) -> None:
@@ -179,6 +204,18 @@ def test_a_link_that_is_a_folder_is_left_alone(tmp_path: pathlib.Path) -> None:
     world = World(tmp_path)
     world.link.mkdir(parents=True)
     assert world.fails().reason == "link_is_no_link"
+
+
+def test_what_was_left_as_broken_is_not_gone_back_to(tmp_path: pathlib.Path) -> None:
+    world = World(tmp_path)
+    for number, name in enumerate(("0.5.1-11111111", "0.5.2-22222222", "0.5.3-33333333")):
+        world.fake(name, number)
+        world.layout.switch(name)
+    back = world.run("0.5.3", runtime="previous", broken=True, prune=False, lock_file="")
+    assert back["current"] == "0.5.2-22222222" and back["previous"] == "0.5.1-11111111"
+    world.layout.switch("0.5.3-33333333")  # it was mended
+    world.layout.switch("0.5.1-11111111")
+    assert world.layout.previous() == "0.5.3-33333333"
 
 
 def test_nothing_to_go_back_to(tmp_path: pathlib.Path) -> None:

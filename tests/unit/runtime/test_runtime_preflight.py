@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import pathlib
 import sys
@@ -227,7 +228,44 @@ def test_locks() -> None:
         assert caught.value.reason == "lock_invalid"
     installed = {"a-b": "1.0+cpu", "d": "4", "e": "1", "pip": "9"}
     assert locks.differences(lock, installed) == ["d 4 instead of 3.post1", "e 1 is not in the lock"]
-    assert locks.parse(locks.render(installed), "l").pins == {"a-b": "1.0+cpu", "d": "4", "e": "1"}
+    plain = locks.parse(locks.render(installed, {}), "l")
+    assert plain.pins == {"a-b": "1.0+cpu", "d": "4", "e": "1"} and not plain.hashed
+
+
+def test_a_lock_has_all_hashes_or_none() -> None:
+    installed = {"a": "1", "b": "2", "pip": "9", "setuptools": "80"}
+    one, two = "1" * 64, "2" * 64
+    text = locks.render(installed, {"a": [one], "b": [two, one], "setuptools": [one]})
+    lock = locks.parse(text, "l")
+    assert lock.hashed and lock.pins == {"a": "1", "b": "2", "setuptools": "80"}, "pip came with the environment"
+    assert f"b==2 \\\n    --hash=sha256:{one} \\\n    --hash=sha256:{two}\n" in text
+    assert text.count("--hash=sha256:") == 4
+    for known in ({"a": [one]}, {"a": [one], "b": []}):
+        assert not locks.parse(locks.render(installed, known), "l").hashed
+
+
+def test_what_pip_and_uv_say_of_hashes() -> None:
+    new, old, none = "a" * 64, "b" * 64, {"url": "git+https://x", "vcs_info": {}}
+    items = [
+        ("A_b", {"archive_info": {"hash": f"sha256={old}", "hashes": {"sha256": new}}}),
+        ("c", {"archive_info": {"hash": f"sha256={old}"}}),
+        ("d", none),
+    ]
+    report = {"install": [{"metadata": {"name": name}, "download_info": info} for name, info in items]}
+    assert locks.hashes_of_report(json.dumps(report)) == {"a-b": [new], "c": [old], "d": []}
+    pylock = f"""lock-version = "1.0"
+[[packages]]
+name = "a-b"
+sdist = {{ url = "x", hashes = {{ sha256 = "{new}" }} }}
+wheels = [
+    {{ url = "y", hashes = {{ sha256 = "{old}" }} }},
+]
+
+[[packages]]
+name = "c"
+directory = {{ path = "z" }}
+"""
+    assert locks.hashes_of_pylock(pylock) == {"a-b": [new, old], "c": []}
 
 
 @pytest.mark.parametrize(
@@ -313,6 +351,12 @@ def test_the_order_of_runtimes(tmp_path: pathlib.Path) -> None:
     assert world.layout.previous() is None, "a runtime without its marker is none"
     (world.root / layout.HISTORY).write_text("{broken")
     assert world.layout.history() == []
+
+
+@pytest.mark.parametrize("begin", ["cause: ", "Caused by: ", "├─▶ ", "╰─▶ "])
+def test_the_cause_below_the_error_is_told(begin: str) -> None:
+    done = programs.Done(1, "", f"error: Failed to download `a==1`\n  {begin}Hash mismatch\n\n  Expected:\n    x\n")
+    assert done.last_words == f"error: Failed to download `a==1` / {begin}Hash mismatch"
 
 
 def test_passwords_are_masked() -> None:

@@ -41,6 +41,7 @@ DEFAULTS: dict[str, Any] = {
     "workers": 2,
     "timeout_s": 60.0,
     "stall_s": 20.0,
+    "slice_s": 0.0,
     "retries": 2,
     "retry_delay_s": 0.05,
     "reserve_gib": 0.0,

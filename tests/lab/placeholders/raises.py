@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Placeholder of the lab for sgl_kernel, of which no CPU build is published.
+"""Placeholder of the lab for a module of which no CPU build is published.
 
 SGLang's CPU branch imports some names from it. Every name exists here; calling one raises, so that nothing can be
 computed wrongly: a server that would need a kernel fails and says which one.
@@ -13,7 +13,7 @@ def __getattr__(name):
         raise AttributeError(name)
 
     def missing(*dummy, **dummies):
-        raise NotImplementedError(f"the lab's placeholder for sgl_kernel has no {name}")
+        raise NotImplementedError(f"the lab's placeholder for {__name__} has no {name}")
 
     missing.__name__ = name
     return missing
