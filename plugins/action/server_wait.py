@@ -10,9 +10,11 @@ import shlex
 import time
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.llmhost.sglang.plugins.plugin_utils._ranks import Ranks
 from ansible_collections.llmhost.sglang.plugins.plugin_utils._words import PHASE_WORDS
 
 display = Display()
@@ -25,6 +27,7 @@ LOOK = (
     "n=0; while [ $n -lt 10 ]; do { IFS= read -r s <%(path)s; } 2>/dev/null; "
     """case $s in *'"state": "done"'*) break ;; esac; sleep 0.1; n=$((n + 1)); done; cat %(path)s"""
 )
+LAST_LOOK_S = 5  # for a rank that is given up: long enough to read what it has told so far
 HEARTBEAT_S = 30.0  # so long an unchanged phase is shown again, for a job that is ended when it is idle
 
 
@@ -97,11 +100,17 @@ class ActionModule(ActionBase):
             display.v("server_wait on %s waits without showing progress: %s" % (host, watcher["why_not"]), host=host)
             return {**result, **self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)}
         progress = Progress(host, str(started.get("unit", "")), self._wanted(arguments))
-        if self._follow(watcher, progress):
+        ranks = Ranks(str(constants.DEFAULT_LOCAL_TMP), str(arguments.get("together") or ""), host)
+        if self._follow(watcher, progress, ranks):
             arguments = {**arguments, "watcher": watcher["verdict_path"]}
+        elif ranks.since is not None:
+            display.v("server_wait on %s waits no longer: another rank has failed" % host, host=host)
+            arguments = {**arguments, "timeout_s": LAST_LOOK_S}
         else:
             display.v("server_wait on %s lost its watcher and waits by itself" % host, host=host)
-        return {**result, **self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)}
+        result.update(self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars))
+        ranks.tell(result)
+        return result
 
     def _wanted(self, arguments: dict[str, Any]) -> bool:
         from ansible.module_utils.parsing.convert_bool import boolean
@@ -111,8 +120,8 @@ class ActionModule(ActionBase):
     def _no_log(self) -> bool:
         return bool(self._task.no_log)
 
-    def _follow(self, watcher: dict[str, Any], progress: Progress) -> bool:
-        """Read the status file about once a second until the verdict is there. False if the watcher is lost."""
+    def _follow(self, watcher: dict[str, Any], progress: Progress, ranks: Ranks) -> bool:
+        """Read the status file about once a second until the verdict is there. False if it will not be waited for."""
         command = LOOK % {"path": shlex.quote(str(watcher["status_path"]))}
         lost, last, last_at = 0, None, time.monotonic()
         while True:
@@ -133,6 +142,8 @@ class ActionModule(ActionBase):
                 elif now - last_at > SILENT_S:
                     return False
                 progress(status, now)
+            if ranks.lost(now):
+                return False
             time.sleep(max(0.0, POLL_S - (time.monotonic() - asked)))
 
     def _status(self, command: str) -> dict[str, Any] | None:

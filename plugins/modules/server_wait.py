@@ -84,6 +84,14 @@ options:
       - What the start took is held against it. An item that is off by more than 3 % is named in RV(plan_drift) and in a
         warning.
     type: dict
+  together:
+    description:
+      - For one server on several hosts (C(nnodes)). Any word that the waits for all its ranks share in a run, and no
+        other wait does.
+      - When the wait on one of these hosts has ended without V(ready), the others go on for 20 s and then return what
+        they know by then, instead of waiting for a rank that does not come. The filter
+        P(llmhost.sglang.nodes_verdict#filter) makes one verdict of them.
+    type: str
   watcher:
     description:
       - Between this module and its action plugin, which sets it; of no use in a playbook.
@@ -435,6 +443,7 @@ def main():
             "log_offset": {"type": "int", "default": 0},
             "log_inode": {"type": "int"},
             "plan": {"type": "dict"},
+            "together": {"type": "str"},
             "watcher": {"type": "str"},
         },
         supports_check_mode=True,

@@ -175,12 +175,15 @@ class Controller:
 FULL_ONLY = {
     "test_live.py",
     "test_model_fetch.py",
+    "test_nodes.py",
     "test_nvidia_roles.py",
     "test_plan_tls_remove.py",
     "test_proxmox_connection.py",
     "test_proxmox_container.py",
     "test_router.py",
+    "test_router_upgrade.py",
     "test_start_faults.py",
+    "test_upgrade_real.py",
     "test_upgrade_tiny.py",
 }
 

@@ -107,6 +107,8 @@ class Processes:
             if pid in self.schedulers:
                 continue
             title = _title(pid)
+            if (title.startswith("sglang::") or SPAWNED in title) and _is_fork(pid, title):
+                continue
             if title.startswith("sglang::"):
                 self.schedulers[pid] = title
                 self.importing.discard(pid)
@@ -212,6 +214,14 @@ def _title(pid: int) -> str:
             return handle.read(200).replace(b"\x00", b" ").decode("utf-8", "replace").strip()
     except OSError:
         return ""
+
+
+def _is_fork(pid: int, title: str) -> bool:
+    """Whether it has its title from its parent: a program that a rank is about to run, whose end means nothing."""
+    try:
+        return _title(identity.stat(pid).ppid) == title
+    except (OSError, LlmHostError):
+        return True
 
 
 def _exit_status(pid: int) -> int:
