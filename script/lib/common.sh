@@ -75,9 +75,9 @@ is_python() {
 }
 
 # Links to the Pythons of this machine in .cache/python; MAIN_PYTHON is the newest that the tools run on.
-find_pythons() {
-  local dirs dir version program
-  dirs=$(python_dirs)
+link_pythons() {
+  local dir version program
+  PYTHON_DIRS=$(python_dirs | awk '!seen[$0]++')
   rm -rf "$WORK/python"
   mkdir -p "$WORK/python"
   PYTHONS=() MAIN_PYTHON='' MAIN_VERSION=''
@@ -89,9 +89,18 @@ find_pythons() {
       PYTHONS+=("$version")
       case $version in 3.11 | 3.12 | 3.13) MAIN_PYTHON=$program MAIN_VERSION=$version ;; esac
       break
-    done <<<"$dirs"
+    done <<<"$PYTHON_DIRS"
   done
-  [ -n "$MAIN_PYTHON" ] || die "no Python 3.11, 3.12 or 3.13 found (looked in: $(paste -sd' ' <<<"$dirs"))"
+}
+
+find_pythons() {
+  link_pythons
+  if [ -z "$MAIN_PYTHON" ]; then
+    say "installing python3 and python3-venv (apt-get; no Python 3.11, 3.12 or 3.13 in $(paste -sd' ' <<<"$PYTHON_DIRS"))"
+    apt_install python3 python3-venv
+    link_pythons
+    [ -n "$MAIN_PYTHON" ] || die "the python3 of this machine is neither 3.11 nor 3.12 nor 3.13: install one of these"
+  fi
   if ! "$MAIN_PYTHON" -Ic 'import ensurepip, venv' 2>/dev/null; then
     say "installing python3-venv (apt-get; $MAIN_PYTHON comes without venv)"
     apt_install python3-venv

