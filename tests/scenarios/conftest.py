@@ -40,8 +40,9 @@ class Play:
     artifacts: dict[str, Any] = field(default_factory=dict)  # set_stats
 
     def result(self, action: str, host: str | None = None) -> dict[str, Any]:
-        """The result of the last task with this module."""
-        found = [t["res"] for t in self.tasks if t["action"].split(".")[-1] == action and host in (None, t["host"])]
+        """The result of the last task with this module; of one that was skipped only where none ran."""
+        tasks = [t for t in self.tasks if t["action"].split(".")[-1] == action and host in (None, t["host"])]
+        found = [t["res"] for t in tasks if t["status"] != "skipped"] or [t["res"] for t in tasks]
         assert found, "no task with the module %s ran; these did: %s" % (action, [t["action"] for t in self.tasks])
         return found[-1]
 
