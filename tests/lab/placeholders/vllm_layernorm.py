@@ -2,4 +2,6 @@
 """Placeholder of the lab for vllm's layers: SGLang 0.5.6 asks for them where it has no kernel of its own. Its own
 layers, which it has defined by then, compute the same in plain torch on such a CPU."""
 
-from sglang.srt.layers.layernorm import GemmaRMSNorm, RMSNorm  # noqa: F401
+from sglang.srt.layers.layernorm import GemmaRMSNorm, RMSNorm
+
+__all__ = ["GemmaRMSNorm", "RMSNorm"]
