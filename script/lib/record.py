@@ -31,7 +31,7 @@ HEAD = """..
 Recordings
 ==========
 
-What ``script/demo`` printed on {date}, on a machine with {cores} cores and other work beside it, ansible-core {core},
+What ``script/demo`` printed on {date}, on a machine with {cores} cores, ansible-core {core},
 and a real SGLang on the CPU in a real container; the GPU driver is simulated. Left out are tasks that were skipped or
 that only include others, and where in the role a failure was raised; long lines are broken.
 """
