@@ -8,13 +8,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.llmhost.sglang.plugins.plugin_utils._module_action import ModuleAction
 
 display = Display()
 
-NAME = "llmhost.sglang.model_snapshot"
 SHORTEST_S, LONGEST_S = 20.0, 120.0
 SHARE = 8  # of the time that it took so far: so the lines grow fewer, and what a call costs does not count
 MIB, GIB = 1 << 20, 1 << 30
@@ -36,28 +34,12 @@ def told(answer: dict[str, Any], seconds: float, elapsed_s: float) -> str:
     return text + (", about %d s left" % round((total - came) / rate) if total > came and rate else "")
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _supports_async = True
-    _requires_connection = True
+class ActionModule(ModuleAction):
+    module = "llmhost.sglang.model_snapshot"
+    own = "slice_s"
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        if result.get("skipped"):
-            return result
-        arguments = {key: value for key, value in self._task.args.items() if key != "slice_s"}
-        if self._task.async_val:  # in the background nobody reads what is shown
-            wrap = not self._connection.has_native_async
-            return {**result, **self._call(arguments, task_vars, wrap_async=self._task.async_val if wrap else False)}
-        if self._task.no_log or not boolean(arguments.get("progress", True), strict=False):
-            return {**result, **self._call(arguments, task_vars)}
-        return {**result, **self._in_slices(arguments, task_vars)}
-
-    def _call(self, arguments: dict[str, Any], task_vars: dict[str, Any], **more: Any) -> dict[str, Any]:
-        answer = self._execute_module(module_name=NAME, module_args=dict(arguments), task_vars=task_vars, **more)
-        return dict(answer)
+    def _followed(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        return self._in_slices(arguments, task_vars) if self._shows(arguments) else self._call(arguments, task_vars)
 
     def _in_slices(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         host, path = str(task_vars.get("inventory_hostname", "?")), str(arguments.get("path", ""))

@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.llmhost.sglang.plugins.plugin_utils._module_action import ModuleAction
 from ansible_collections.llmhost.sglang.plugins.plugin_utils._ranks import Ranks
 from ansible_collections.llmhost.sglang.plugins.plugin_utils._words import PHASE_WORDS
 
@@ -68,57 +68,32 @@ class Progress:
         self.phase, self.phase_seconds = phase, seconds
 
 
-class ActionModule(ActionBase):
+class ActionModule(ModuleAction):
     """Starts the watcher on the target, shows what it tells, ends with one call for the verdict."""
 
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _supports_async = True
-    _requires_connection = True
+    module = "llmhost.sglang.server_wait"
+    own = "watcher"
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        task_vars = task_vars or {}
-        result = super().run(tmp, task_vars)
-        if result.get("skipped"):
-            return result
-        arguments = {key: value for key, value in self._task.args.items() if key != "watcher"}
+    def _followed(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         host = str(task_vars.get("inventory_hostname", "?"))
-        name = "llmhost.sglang.server_wait"
-        if self._task.async_val and not self._connection.has_native_async:
-            # in the background nobody reads what is shown: the module waits by itself
-            background = self._execute_module(
-                module_name=name, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
-            )
-            return {**result, **background}
-        started = self._execute_module(
-            module_name=name, module_args={**arguments, "watcher": "start"}, task_vars=task_vars
-        )
+        ranks = Ranks(str(constants.DEFAULT_LOCAL_TMP), str(arguments.get("together") or ""), host)
+        started = self._call({**arguments, "watcher": "start"}, task_vars)
         watcher = started.get("detached")
         if not isinstance(watcher, dict) or started.get("failed"):
-            return {**result, **started}  # there was nothing to wait for: the verdict is there
+            ranks.tell(started)
+            return started  # there was nothing to wait for: the verdict is there
         if watcher.get("why_not"):
             display.v("server_wait on %s waits without showing progress: %s" % (host, watcher["why_not"]), host=host)
-            return {**result, **self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)}
-        progress = Progress(host, str(started.get("unit", "")), self._wanted(arguments))
-        ranks = Ranks(str(constants.DEFAULT_LOCAL_TMP), str(arguments.get("together") or ""), host)
-        if self._follow(watcher, progress, ranks):
+        elif self._follow(watcher, Progress(host, str(started.get("unit", "")), self._shows(arguments)), ranks):
             arguments = {**arguments, "watcher": watcher["verdict_path"]}
         elif ranks.since is not None:
             display.v("server_wait on %s waits no longer: another rank has failed" % host, host=host)
             arguments = {**arguments, "timeout_s": LAST_LOOK_S}
         else:
             display.v("server_wait on %s lost its watcher and waits by itself" % host, host=host)
-        result.update(self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars))
-        ranks.tell(result)
-        return result
-
-    def _wanted(self, arguments: dict[str, Any]) -> bool:
-        from ansible.module_utils.parsing.convert_bool import boolean
-
-        return bool(boolean(arguments.get("progress", True), strict=False)) and not self._no_log()
-
-    def _no_log(self) -> bool:
-        return bool(self._task.no_log)
+        verdict = self._call(arguments, task_vars)
+        ranks.tell(verdict)
+        return verdict
 
     def _follow(self, watcher: dict[str, Any], progress: Progress, ranks: Ranks) -> bool:
         """Read the status file about once a second until the verdict is there. False if it will not be waited for."""

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.plugins.action import ActionBase
 from ansible_collections.llmhost.sglang.plugins.action import model_snapshot
 from ansible_collections.llmhost.sglang.plugins.action.model_snapshot import ActionModule, slice_s
 
@@ -56,7 +57,7 @@ def run(target: Target, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> di
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args={"path": "/srv/m", **arguments}, **about)
     action._connection = SimpleNamespace(has_native_async=False)
-    monkeypatch.setattr(model_snapshot.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     monkeypatch.setattr(action, "_execute_module", target.execute_module, raising=False)
     return dict(action.run(None, {"inventory_hostname": "gpu7"}))
 
@@ -84,7 +85,7 @@ def test_the_lines_of_hours_are_few(shown: list[str], clock: dict[str, float], m
     target = Target(10**9, clock)
     target.size_gib = 10**9
     while clock["now"] < 3 * 3600:
-        target.execute_module(model_snapshot.NAME, {"slice_s": slice_s(clock["now"])})
+        target.execute_module(ActionModule.module, {"slice_s": slice_s(clock["now"])})
     assert len(target.calls) < 120
     assert max(call["slice_s"] for call in target.calls) == 120.0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
 from ansible_collections.llmhost.sglang.plugins.action import server_wait
 from ansible_collections.llmhost.sglang.plugins.action.server_wait import ActionModule, Progress
 
@@ -82,7 +83,7 @@ def run(target: Target, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> di
     task = SimpleNamespace(args={"name": "a", **arguments}, no_log=no_log, async_val=0)
     action = ActionModule.__new__(ActionModule)
     action._task = task
-    monkeypatch.setattr(server_wait.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     monkeypatch.setattr(action, "_execute_module", target.execute_module, raising=False)
     monkeypatch.setattr(action, "_low_level_execute_command", target.command, raising=False)
     return action.run(None, {"inventory_hostname": "gpu7"})
@@ -205,7 +206,7 @@ def test_in_the_background_the_module_waits_by_itself(shown: list[str], monkeypa
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args={"name": "a"}, no_log=False, async_val=60)
     action._connection = SimpleNamespace(has_native_async=False)
-    monkeypatch.setattr(server_wait.ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     monkeypatch.setattr(action, "_execute_module", execute, raising=False)
     assert action.run(None, {"inventory_hostname": "gpu7"})["ansible_job_id"] == "j1.1"
     assert [(call["module_args"], call["wrap_async"]) for call in calls] == [({"name": "a"}, 60)]
