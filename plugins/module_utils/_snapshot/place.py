@@ -57,18 +57,16 @@ def stage(work: Work, plan: Plan, handle: int) -> None:
     for file in waiting:
         if file.size is not None and size_of(part_of(work, file)) > file.size:
             os.unlink(part_of(work, file))
-    refused: dict[str, int] = {}
     before = sum(size_of(part_of(work, file)) for file in waiting)
 
     def accept(file: File, part: str) -> None:
         if not check.holds(part, file.size, file.sha256, file.git_sha1):
-            os.unlink(part)  # nothing of it is trusted: begun again, once
-            refused[file.name] = refused.get(file.name, 0) + 1
+            os.unlink(part)  # nothing of it is trusted
             raise LlmHostError(
                 "hash_mismatch",
-                f"{file.name}: what came is not what the source publishes: a proxy, a mirror or the disk alters it",
+                f"{file.name}: what came is not what the source publishes: a proxy, a mirror or the disk alters it. "
+                "It was thrown away: run again, and where it comes so again, name another source",
                 file=file.name,
-                retryable=refused[file.name] < 2,
             )
         os.replace(part, staged(work, file))
         work.moved_bytes += size_of(staged(work, file))
