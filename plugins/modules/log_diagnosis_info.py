@@ -62,8 +62,8 @@ RETURN = r"""
 outcome:
   description:
     - What the log tells.
-    - With O(unit) also V(stopped), and of a start that was stopped after M(llmhost.sglang.server_wait) had come to
-      its verdict, that verdict, with C(detail.stopped_after_verdict).
+    - With O(unit) also V(stopped). Where the log of a start that has ended tells of no failure, and
+      M(llmhost.sglang.server_wait) came to a verdict on it, it is that verdict, with C(detail.told_by_the_watch).
   returned: success
   type: str
   sample: failed

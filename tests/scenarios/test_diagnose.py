@@ -126,4 +126,4 @@ def test_a_start_that_stands_still_tells_where(bench: Bench) -> None:
     bench.sh("systemctl stop sglang-%s.service" % NAME)  # as the role does it after such a verdict
     late = bench.one(Task("log_diagnosis_info", {"unit": "sglang-%s.service" % NAME}))
     assert (late["outcome"], late["cause"]) == (again["outcome"], again["cause"])
-    assert late["detail"]["stopped_after_verdict"] is True
+    assert late["detail"]["told_by_the_watch"] is True

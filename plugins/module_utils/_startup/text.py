@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Callable
@@ -98,7 +99,7 @@ def diagnose_unit(
     analysis.close()
     verdict = conclude(analysis, None, facts)
     if ended and verdict.outcome == "in_progress":
-        watched = _watched(unit, invocation, state_dir) if now.stopped else None
+        watched = _watched(unit, invocation, state_dir)
         if watched is not None:
             return watched
         verdict = conclude(analysis, "stopped" if now.stopped else "failed", facts)
@@ -126,15 +127,21 @@ def diagnose_unit(
 
 
 def _watched(unit: str, invocation: str, state_dir: str) -> Verdict | None:
-    """What the watch said of a start that was stopped because of it: neither log nor systemd tells that any more."""
+    """What the watch said of a start that did not become ready, where the log tells of no failure.
+
+    It saw processes, and was followed by a stop: neither the log nor systemd tells of that any more.
+    """
     from . import detached
     from .session import Request
 
-    found = detached.told(Request(unit[len("sglang-") : -len(".service")], state_dir=state_dir).folder, invocation)
+    name = re.fullmatch(r"sglang-(.+)\.service", unit)
+    found = (
+        detached.told(Request(name.group(1), state_dir=state_dir).folder, invocation) if name and state_dir else None
+    )
     if found is None or found.get("outcome") not in ("failed", "stalled", "timeout"):
         return None
     known = {one.name: found[one.name] for one in fields(Verdict) if one.name in found}
-    return Verdict(**{**known, "detail": {**known.get("detail", {}), "stopped_after_verdict": True}})
+    return Verdict(**{**known, "detail": {**known.get("detail", {}), "told_by_the_watch": True}})
 
 
 def newest_first(sample: bytes) -> bool:
