@@ -83,14 +83,10 @@ def shortened(lines: list[str]) -> list[str]:
 
 def built(lines: list[str]) -> bool:
     """Whether the deploy installed SGLang: a container's folder for that outlives it."""
-    task = next(
-        (
-            n
-            for n, line in enumerate(lines)
-            if line.endswith(": Build the runtime beside the old one and switch to it]")
-        ),
-        0,
-    )
+    name = ": Build the runtime beside the old one and switch to it]"
+    task = next((number for number, line in enumerate(lines) if line.endswith(name)), None)
+    if task is None:
+        raise SystemExit("the run has no task '%s': script/lib/record.py knows it by another name" % name[2:-1])
     return lines[task + 1].startswith("changed: ")
 
 

@@ -44,6 +44,9 @@ fatal: [ct129]: FAILED! => it broke
 """
 
 
+BUILD = "TASK [llmhost.sglang.sglang_runtime : Build the runtime beside the old one and switch to it]"
+
+
 def test_what_was_done_is_kept_and_nothing_else() -> None:
     lines, seconds = record.steps(LOG.format(title="status", long="  " + "word " * 30))["status"]
     assert seconds == "63"
@@ -65,17 +68,18 @@ def test_a_log_without_a_step_makes_no_page() -> None:
 
 
 def test_a_page_names_every_step_and_its_seconds() -> None:
-    made = record.page("".join(LOG.format(title=title, long="") for title in record.STEPS), DAY)
+    made = record.page("".join(LOG.format(title=title, long=BUILD + "\nok: [ct129]") for title in record.STEPS), DAY)
     for title in record.STEPS.values():
         assert "\n%s\n%s\n\n63 seconds" % (title, "-" * len(title)) in made
     assert "on 2026-11-30," in made
-    assert made.count("installed by an earlier run") == 1, "of the deploy, where nothing says that it was built"
+    assert made.count("installed by an earlier run") == 1, "of the deploy, which did not build it"
 
 
 def test_whether_sglang_was_installed_is_seen() -> None:
-    task = "TASK [llmhost.sglang.sglang_runtime : Build the runtime beside the old one and switch to it]"
-    assert record.built(["PLAY", task, "changed: [ct129]", "ok: [ct129]"])
-    assert not record.built(["PLAY", task, "ok: [ct129]", "changed: [ct129]"])
+    assert record.built(["PLAY", BUILD, "changed: [ct129]", "ok: [ct129]"])
+    assert not record.built(["PLAY", BUILD, "ok: [ct129]", "changed: [ct129]"])
+    with pytest.raises(SystemExit, match="by another name"):
+        record.built(["PLAY", "TASK [Build it]", "changed: [ct129]"])
 
 
 def test_the_steps_are_those_of_the_demo() -> None:
