@@ -90,9 +90,12 @@ def test_an_option_that_is_gone_is_told_before_anything_is_switched(
 ) -> None:
     pid = main_pid(lab)
     dropped = {"keep_mm_feature_on_device": True}
-    play = upgrade(controller, NEW, sglang_server_arguments=dropped)
+    # open to all, with its key among the secrets: that is no fault, and the key is nowhere
+    secret = {"sglang_server_host": "0.0.0.0", "sglang_server_secrets": {"demo": {"api_key": "key-of-this-test"}}}
+    play = upgrade(controller, NEW, sglang_server_arguments=dropped, **secret)
     assert play.status == "failed"
     told = play.text().replace("-", "_")
+    assert "api_key" not in play.result("fail")["msg"] and "key-of-this-test" not in play.text()
     assert "keep_mm_feature_on_device" in told and "nothing was switched" in told, play.text()
     assert main_pid(lab) == pid != "0" and in_use(lab) == OLD
 
