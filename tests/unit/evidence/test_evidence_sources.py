@@ -219,6 +219,8 @@ def sleeper(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     python = tmp_path / "venv/bin/python"
     python.symlink_to(sys.executable)
     child = subprocess.Popen([str(python), "-c", "import time; time.sleep(60)"], env={"PATH": "/nonexistent"})
+    while not Path("/proc/%d/cmdline" % child.pid).read_bytes():  # Popen is back a moment before the kernel knows it
+        time.sleep(0.01)
     yield child
     child.kill()
     child.wait()
