@@ -72,14 +72,34 @@ def from_journal(text: str) -> dict:
     return {"lines": lines}
 
 
+def raced(seen: list[str]) -> bool:
+    """Did the scheduler raise before the server was ready? Then two of the server's own races decide what is seen."""
+    return "scheduler exception" in seen and "ready" not in seen
+
+
+# How the launcher goes once a scheduler has raised: by the SIGQUIT that it is sent (killed, -9), or because it has read
+# the end of the scheduler's pipe first (its own RuntimeError, 1). The recordings have both: f22-tp2 and e17-dp2.
+LAUNCHER_GOES = ("child failed", "tree killed", "scheduler died")
+
+
+def comparable(seen: list[str]) -> list[str]:
+    """The markers whose place is a property of the server."""
+    # The uvicorn access log goes through another stream.
+    loose = {"warm-up", "process started"}
+    if raced(seen):
+        loose.update(LAUNCHER_GOES)
+        if "scheduler died" in seen:
+            seen = seen[: seen.index("scheduler died")]
+    return [m for m in seen if m not in loose]
+
+
 def differences(real: dict, replayed: dict) -> list[str]:
     """What a watcher would see differently; empty when nothing."""
     out = []
     one, other = markers(real["lines"]), markers(replayed["lines"])
-    # The uvicorn access log goes through another stream, so its place among the others is no property of the server.
-    loose = {"warm-up", "process started"}
-    if [m for m in one if m not in loose] != [m for m in other if m not in loose]:
+    if comparable(one) != comparable(other):
         out.append("markers: real %s, replayed %s" % (one, other))
+    race = raced(one) and raced(other)
     for what in ("exit", "titles", "statuses"):
         if what not in real or what not in replayed:
             continue  # a journal does not tell
@@ -88,6 +108,14 @@ def differences(real: dict, replayed: dict) -> list[str]:
             for path in sorted(set(first) | set(second)):
                 if first.get(path) != second.get(path):
                     out.append("%s: real %s, replayed %s" % (path, first.get(path), second.get(path)))
-        elif (sorted(first) if what == "titles" else first) != (sorted(second) if what == "titles" else second):
+            continue
+        if what == "titles":
+            first, second = sorted(first), sorted(second)
+            # The detokenizer takes its title while the scheduler loads: a scheduler that raises may be faster.
+            if race and (set(first) <= set(second) or set(second) <= set(first)):
+                continue
+        elif race and {first, second} <= {-9, 1}:
+            continue
+        if first != second:
             out.append("%s: real %s, replayed %s" % (what, first, second))
     return out

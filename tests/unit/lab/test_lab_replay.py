@@ -399,6 +399,16 @@ def test_differences_are_found():
         assert len(compare.differences(start_of, {**start_of, **change})) == 1
 
 
+def test_two_ways_of_the_launcher_s_end_are_the_same_start():
+    lines = [json.loads(row[2]) for row in recorded("f16-truncated")[0] if row[1] in ("stdout", "stderr")]
+    killed = {"lines": lines, "exit": -9, "titles": {"sglang::schedul", "sglang::detoken"}}
+    words = ["Rank 0 scheduler died during initialization (exit code: -3).", "RuntimeError: Rank 0 scheduler died"]
+    raised = {"lines": [*lines, *words], "exit": 1, "titles": {"sglang::schedul"}}
+    assert compare.differences(killed, raised) == []
+    for change in ({"exit": 0}, {"titles": {"other"}}, {"lines": [*lines[:-30], *words]}):
+        assert compare.differences(killed, {**raised, **change}) != []
+
+
 recording = load(LAB / "replay" / "runtime" / "sglang" / "recording.py", "lab_replay_recording")
 
 
