@@ -40,6 +40,11 @@ attributes:
   platform:
     support: full
     platforms: linux
+  async:
+    description: Supports being used with the C(async) keyword.
+    support: full
+    details:
+      - With C(async) the module works in the background and shows no progress.
 options:
   path:
     description:

@@ -146,3 +146,19 @@ def test_a_broken_version_ends_at_the_first_host_and_no_request_is_lost(
     again = controller.play(role, inventory=fleet["behind"])
     assert again.status == "successful" and again.changed() == [], again.changed()
     assert [one["healthy"] for one in again.result("router_workers")["workers"]] == [True, True]
+
+
+def test_the_playbook_restarts_one_after_the_other_and_no_request_is_lost(
+    lab: Lab, controller: Controller, fleet: dict[str, list[str]]
+) -> None:
+    """Goes on with the fleet of the test before."""
+    load(lab)
+    before = begun(lab)
+    options = variables(NEW, sglang_server_runtime=HOME + "/runtime", llmhost_restart_serial=1)
+    play = controller.play("llmhost.sglang.restart", inventory=fleet["behind"], variables=options, timeout_s=3000)
+    told = answers(lab)
+    assert play.status == "successful", play.text()
+    after = begun(lab)
+    assert all(one != other for one, other in zip(before, after)), (before, after)
+    assert set(told) == {"200"} and told["200"] > 10, told
+    print("the restart: %s" % told)

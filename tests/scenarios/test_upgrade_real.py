@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import ROOT, UNIT, Controller, Lab, Play
+from conftest import FULL, ROOT, UNIT, Controller, Lab, Play
 
 sys.path.insert(0, str(ROOT / "tests/lab/lablib"))
 import lab_tiny  # noqa: E402
@@ -20,6 +20,7 @@ OLD, NEW = "0.5.6.post2", lab_wheels.NEWEST
 NO_IMPORT, NO_START = "0.5.21", "0.5.22"
 LINK, TINY = "/opt/llmhost/runtime", "/opt/llmhost/broken-wheels"
 SLOW_S = 3000.0  # an installation of 500 MiB and two starts on a busy machine
+long = pytest.mark.skipif(not FULL, reason="script/test full: two real starts more")
 ASK = """
 import json, urllib.request
 url = "http://127.0.0.1:30000"
@@ -87,6 +88,7 @@ def test_the_new_version_answers(lab: Lab, controller: Controller, capsys: Any) 
         print(f"\n{OLD} to {NEW}, already built: {done.seconds:.0f} s")
 
 
+@long
 def test_a_version_that_does_not_import_is_never_switched_to(lab: Lab, controller: Controller) -> None:
     pid = main_pid(lab)
     done = play(controller, "upgrade", NO_IMPORT)
@@ -95,6 +97,7 @@ def test_a_version_that_does_not_import_is_never_switched_to(lab: Lab, controlle
     assert main_pid(lab) == pid != "0" and serves(lab, NEW)
 
 
+@long
 def test_a_version_that_does_not_start_is_rolled_back_and_the_real_one_answers(
     lab: Lab, controller: Controller
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_version_that_does_not_start_is_rolled_back_and_the_real_one_answers(
     assert main_pid(lab) != pid and serves(lab, NEW)
 
 
+@long
 def test_rollback_goes_to_the_version_before_and_not_to_the_broken_one(lab: Lab, controller: Controller) -> None:
     done = play(controller, "rollback", NEW)
     assert done.status == "successful", done.text()
