@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import pathlib
 
-from conftest import Controller, Lab
+import yaml
+from conftest import VMID, Controller, Lab
+from test_live import _host
 
 DOCTOR = "llmhost.sglang.doctor"
 LOADED = (
@@ -56,3 +58,16 @@ def test_a_driver_without_libraries_and_devices_fails_with_what_to_do(lab: Lab, 
         lab.node("sh", "-c", f"[ ! -e /dev/.aside ] || mv /dev/.aside {uvm}")
         lab.node("umount", "/proc/driver", check=False)
         lab.ct("umount", "/proc/driver", check=False)
+
+
+def test_a_host_that_owns_its_gpus_needs_no_node(lab: Lab, controller: Controller, work: pathlib.Path) -> None:
+    """As in inventories/bare_metal: nobody says llmhost_gpu_node."""
+    known = _host(yaml.safe_load(lab("inventory", str(VMID))), "ct%d" % VMID)
+    instances = {"demo": {"model": lab.model("tiny"), "arguments": {"device": "cpu"}}}
+    path = work / "alone.json"
+    group = {"hosts": {"alone": known}, "vars": {"sglang_server_instances": instances}}
+    path.write_text(json.dumps({"sglang": group}))
+    play = controller.play(DOCTOR, inventory=[str(path)])
+    assert list(play.artifacts["llmhost_doctor"]["alone"]["summary"]) == ["alone"], play.text()
+    play = controller.play("llmhost.sglang.deploy", "--check", inventory=[str(path)])
+    assert ("alone", "Read the host", "ok") in {(one["host"], one["task"], one["status"]) for one in play.tasks}
