@@ -101,20 +101,21 @@ def test_from_an_example_to_an_answer(
 ) -> None:
     inventory = [str(filled_in(lab, example, tmp_path / "my-inventory"))]
     host = next(iter(EXAMPLES[example]))
-    dry = controller.play("llmhost.sglang.deploy", "--check", "--diff", inventory=inventory, variables=VARIABLES)
+    variables = {**VARIABLES, "sglang_server_plan_dir": str(tmp_path / "plans")}
+    dry = controller.play("llmhost.sglang.deploy", "--check", "--diff", inventory=inventory, variables=variables)
     assert dry.status == "successful", dry.text()
-    play = controller.play("llmhost.sglang.deploy", inventory=inventory, variables=VARIABLES)
+    play = controller.play("llmhost.sglang.deploy", inventory=inventory, variables=variables)
     assert play.status == "successful", play.text()
     assert play.result("completion_probe")["text"] and play.result("gpu_clean")["simulated"] is True
     assert play.artifacts["llmhost_servers"][host + "/chat"]["outcome"] == "ready"
-    again = controller.play("llmhost.sglang.deploy", inventory=inventory, variables=VARIABLES)
+    again = controller.play("llmhost.sglang.deploy", inventory=inventory, variables=variables)
     assert again.status == "successful" and again.changed() == [], again.changed()
     more = ("doctor", "diagnose", "plan", "restart", "clean") if FULL else ()
     for playbook in ("status", *more, "stop"):
-        play = controller.play("llmhost.sglang." + playbook, inventory=inventory, variables=VARIABLES)
+        play = controller.play("llmhost.sglang." + playbook, inventory=inventory, variables=variables)
         assert play.status == "successful", play.text()
     assert lab.ct("systemctl", "is-active", UNIT, check=False).strip() == "inactive"
-    gone = controller.play("llmhost.sglang.remove", inventory=inventory, variables=VARIABLES)
+    gone = controller.play("llmhost.sglang.remove", inventory=inventory, variables=variables)
     assert gone.status == "successful", gone.text()
     left = lab.ct("systemctl", "show", "--value", "-p", "LoadState", UNIT).strip()
     assert left == "not-found"
