@@ -105,8 +105,8 @@ stage_lint() {
 stage_house() { pytest -n0 tests/unit/house; }
 
 stage_unit() {
-  local -a coverage=(--cov --cov-report=term)
-  [ -z "${LLMHOST_QUICK:-}" ] || coverage=() # it is for people to read, and takes a third of the time
+  local -a coverage=()
+  [ -z "${LLMHOST_FULL:-}" ] || coverage=(--cov --cov-report=term) # for people to read; it takes a third of the time
   COVERAGE_FILE=$WORK/coverage pytest -n2 "${coverage[@]}" tests/unit --ignore=tests/unit/house
 }
 
