@@ -115,8 +115,14 @@ def test_two_hosts_serve_one_model(lab: Lab, controller: Controller, twins: list
 
 @pytest.mark.parametrize(
     ("mark", "process"),
-    [("server_args=", "[l]aunch_server"), ("Init parallel begin", "sglang::[s]cheduler")],
-    ids=["while-it-reads-its-arguments", "while-it-starts"],
+    [
+        ("server_args=", "[l]aunch_server"),
+        ("Init parallel begin", "sglang::[s]cheduler"),
+        ("Load weight begin", "sglang::[s]cheduler"),
+        ("KV Cache is allocated", "sglang::[s]cheduler"),
+        ("ummy health check server", "sglang::[s]cheduler"),  # it is ready, and its launcher ends with 0
+    ],
+    ids=["while-it-reads-its-arguments", "while-it-starts", "while-it-loads", "in-kv-cache", "while-rank-0-warms-up"],
 )
 def test_rank_1_is_killed_while_it_starts(
     lab: Lab, controller: Controller, twins: list[str], mark: str, process: str

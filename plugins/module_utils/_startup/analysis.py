@@ -21,6 +21,9 @@ SHAPE_BYTES = 400
 SHAPES = 2048
 NUMBERS = b"0123456789abcdefABCDEF"  # hexadecimal ones too
 
+# What the launcher of a node with another rank than 0 tells of its scheduler, before it ends with 0. Not of one that
+# ended well, or by SIGTERM or SIGINT: so does a stop.
+NODE_DEATH = r"DataParallelController \d+ terminated with (?!0\b|-15\b|-2\b)-?\d"
 # Lines after which this start cannot become ready any more.
 FATAL = re.compile(
     r"[Rr]eceived sigquit from a child|scheduler is dead|died during initialization|SIGQUIT received|"
@@ -30,7 +33,7 @@ FATAL = re.compile(
     r"hit an exception|Subprocess \S+ \(pid=\d+\) crashed|Watchdog timeout|Launch failed\.|"
     r"command not found|No module named '?sglang(?:$|\.)|^Killed$|include_parent=True|unexpectedly "
     r"failed with an exit code|"
-    r"Caught signal \d|can't open file .{0,200}launch|\bexec: -|Child process unexpectedly"
+    r"Caught signal \d|can't open file .{0,200}launch|\bexec: -|Child process unexpectedly|" + NODE_DEATH
 )
 BIND = re.compile(r"error while attempting to bind on address")
 # After these the server ends because somebody asked it to.
@@ -40,7 +43,7 @@ CRASH_AFTER_READY = re.compile(
     r"crashed|hit an exception|"
     r"Fatal Python error|terminate called|core dumped|Watchdog timeout|Watchdog caught|^Killed$|"
     r"unexpectedly failed with an exit code|"
-    r"include_parent=True"
+    r"include_parent=True|" + NODE_DEATH
 )
 
 

@@ -147,6 +147,7 @@ ROWS = (
                 r"(?P<problem>exit code: -(?:4|6|7|8|11))\b|(?P<problem2>died during initialization "
                 r"\(exit code: -(?:4|6|7|8|11)\))"
             ),
+            p(r"(?P<problem>DataParallelController \d+ terminated with -(?:4|6|7|8|11))\b", tier=1),
             p(r"(?P<problem>(?:Aborted|Illegal instruction|Floating point exception) \(core dumped\))", tier=1),
             p(
                 r"(?P<problem>terminate called after throwing an instance of[^\n]{0,120}|terminate called without)",
@@ -166,7 +167,10 @@ ROWS = (
             ),
         ),
         not_remedies=("Options for memory.",),
-        examples=("Fatal Python error: Segmentation fault",),
+        examples=(
+            "Fatal Python error: Segmentation fault",
+            "[2026-01-01 10:00:00] Scheduler or DataParallelController 77 terminated with -11",
+        ),
         tier=2,
     ),
     Cause(
@@ -176,7 +180,9 @@ ROWS = (
         patterns=(
             p(r"(?P<problem>[Ss]ubprocess \S{1,60} \(pid=\d+\) crashed with exit code -?\d+)"),
             p(r"(?P<problem>died during initialization \(exit code: -?(?!9\b|4\b|6\b|7\b|8\b|11\b)\d+\))"),
+            p(r"(?P<problem>DataParallelController \d+ terminated with (?!0\b|-(?:4|6|7|8|11)\b)-?\d+)"),
         ),
+        misleading=("the launcher of a node with another rank than 0 ends with 0 after it",),
         remedies=(
             r(
                 "who",
@@ -190,6 +196,7 @@ ROWS = (
         examples=(
             "[2026-01-01 10:00:00] Subprocess scheduler_0 (pid=77) crashed with exit code -15. "
             "Triggering SIGQUIT for cleanup...",
+            "[2026-01-01 10:00:00] Scheduler or DataParallelController 77 terminated with -9",
         ),
         tier=1,
     ),

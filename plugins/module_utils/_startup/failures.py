@@ -333,6 +333,7 @@ SECONDARY = re.compile(
     r"process group has NOT been destroyed|For debugging consider passing|Compile with "
     r".?TORCH_USE_CUDA_DSA|see the error messages above|"
     r"detoken init state|Producer process has been terminated|Triggering SIGQUIT|crashed with exit code|^SystemExit\b|"
+    r"DataParallelController \d+ terminated with|"
     r"^(?:\w+\.){0,4}CancelledError|Launch failed\.|^ConnectionRefusedError|recvValue failed|Failed to "
     r"check the \"should dump\" flag|"
     r"^(?:\w+\.){0,4}(?:ChildFailedError|ProcessExitedException|ProcessRaisedException)"
@@ -364,6 +365,7 @@ SINGLE_WORDS = (
     "command not found", "No module", "exec", "can't open", "Cannot", "Client Error", "Gated", "RepositoryNot",
     "Watchdog", "operation timeout", "Timed out", "NOT connected", "failed to connect", "GID", "Memory region",
     "nvshmem", "RDMA", "ibv_", "Process failed", "xit code", "died", "is dead", "igquit", "SIGQUIT", "crashed",
+    "terminated with",
     "nitialization failed", "memory", "oom", "OOM", "No space", "Bus error", "Killed", "mmap", "CRITICAL",
     "built-in template", "INTERNAL", "not permitted", "leaked", "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
     "EJ", "EK", "EL", "hit an exception", "peer access", "kernel image", "out of resource", "unbalanced",
@@ -388,7 +390,7 @@ SINGLE = re.compile(
     r"region not registered|nvshmem|No available RDMA|ibv_|Process failed for slice|"
     r"Failed to (?:register|modify|initialize|create|get) .{0,60}(?:QP|memory|RDMA|engine|GID|endpoint|context)|"
     r"[Ee]xit code: -?\d|exit code: -?\d|died during initialization|scheduler is dead|Received sigquit|"
-    r"SIGQUIT received|crashed with exit code|"
+    r"SIGQUIT received|crashed with exit code|DataParallelController \d+ terminated with -?[1-9]|"
     r"Initialization failed|initialization failed|Out of memory: Killed|oom-kill|OOMKilled|out of memory|"
     r"shared memory segment|No space left|Bus error|Killed$|^Killed|Cannot allocate memory|unable to mmap|"
     r"CRITICAL|is not a built-in template|INTERNAL ASSERT|operation not permitted when stream|"

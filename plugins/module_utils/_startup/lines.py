@@ -31,6 +31,7 @@ RUNNING_TRIGGERS = (
     b"SIG",
     b"igquit",
     b"crashed",
+    b"terminated with",
     b"core dumped",
     b"atchdog",
     b"Killed",

@@ -515,6 +515,19 @@ CASES = [
     ),
     # between processes
     (
+        "scheduler_killed",
+        LOAD + "[2026-01-01 10:01:00] Scheduler or DataParallelController 21137 terminated with -9\n",
+    ),
+    ("scheduler_killed", LOAD + "[2026-01-01 10:01:00] Scheduler or DataParallelController 77 terminated with -3\n"),
+    ("native_crash", LOAD + "[2026-01-01 10:01:00] Scheduler or DataParallelController 77 terminated with -6\n"),
+    (
+        "peer_rank_died",
+        GRAPH
+        + trace(RUN)
+        + "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:544] Connection closed by peer "
+        "[10.0.0.2]:15006\n[2026-01-01 10:01:00] Scheduler or DataParallelController 77 terminated with -9\n",
+    ),
+    (
         "peer_rank_died",
         GRAPH
         + trace(RUN)
@@ -630,6 +643,7 @@ HARMLESS = [
     "E0101 10:00:06.000000 1 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting to register "
     "factory for plugin cuDNN when one has already been registered",
     "[2026-01-01 10:00:06 TP0] max_mamba_cache_size=512",
+    "[2026-01-01 10:00:06] Scheduler or DataParallelController 77 terminated with 0",
 ]
 
 

@@ -92,6 +92,23 @@ def test_a_stop_by_the_operator_is_no_failure(start: Any) -> None:
     assert (verdict.outcome, verdict.cause) == ("stopped", "stopped")
 
 
+@pytest.mark.parametrize(
+    ("code", "outcome", "cause"),
+    [(-9, "failed", "scheduler_killed"), (-6, "failed", "native_crash"), (-15, "stopped", "stopped")],
+)
+def test_the_launcher_of_another_node_ends_well_over_a_dead_scheduler(
+    start: Any, code: int, outcome: str, cause: str
+) -> None:
+    one = start(
+        "args(', node_rank=1'); load(); time.sleep(0.5)\n"
+        "line('Scheduler or DataParallelController 77 terminated with %d')" % code
+    )
+    verdict, _seconds = timed(one)
+    assert (verdict.outcome, verdict.cause) == (outcome, cause)
+    assert verdict.detail["exit_code"] == 0
+    assert outcome == "stopped" or "77 terminated with %d" % code in verdict.message
+
+
 def test_a_fatal_line_is_enough(start: Any) -> None:
     """A port that is taken: SGLang goes on for two minutes, the watch does not."""
     one = start(
