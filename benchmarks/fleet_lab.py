@@ -38,7 +38,6 @@ VARIABLES = {
     "sglang_runtime_root": OWN + "/runtimes",
     "sglang_runtime_link": OWN + "/runtime",
     "sglang_runtime_reserve_gib": 0,
-    "sglang_server_runtime": OWN + "/runtime",
     "sglang_server_environment": {"LLMHOST_REPLAY_SPEED": "20"},
     "sglang_server_instances": {
         "demo": {"model": "/opt/llmhost/models/tiny", "port": 30000, "arguments": {"device": "cpu"}}

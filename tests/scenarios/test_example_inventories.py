@@ -36,7 +36,6 @@ VARIABLES = {
     "sglang_runtime_root": HOME + "/runtimes",
     "sglang_runtime_link": HOME + "/runtime",
     "sglang_runtime_reserve_gib": 0,
-    "sglang_server_runtime": HOME + "/runtime",
     "sglang_server_environment": {"LLMHOST_REPLAY_SPEED": "20"},
 }
 

@@ -154,7 +154,7 @@ def test_the_playbook_restarts_one_after_the_other_and_no_request_is_lost(
     """Goes on with the fleet of the test before."""
     load(lab)
     before = begun(lab)
-    options = variables(NEW, sglang_server_runtime=HOME + "/runtime", llmhost_restart_serial=1)
+    options = variables(NEW, llmhost_restart_serial=1)
     play = controller.play("llmhost.sglang.restart", inventory=fleet["behind"], variables=options, timeout_s=3000)
     told = answers(lab)
     assert play.status == "successful", play.text()
@@ -162,3 +162,17 @@ def test_the_playbook_restarts_one_after_the_other_and_no_request_is_lost(
     assert all(one != other for one, other in zip(before, after)), (before, after)
     assert set(told) == {"200"} and told["200"] > 10, told
     print("the restart: %s" % told)
+
+
+def test_the_way_back_goes_one_after_the_other_and_no_request_is_lost(
+    lab: Lab, controller: Controller, fleet: dict[str, list[str]]
+) -> None:
+    """Goes on with the fleet of the tests before."""
+    load(lab)
+    play = controller.play(
+        "llmhost.sglang.rollback", inventory=fleet["behind"], variables=variables(NEW), timeout_s=3000
+    )
+    told = answers(lab)
+    assert play.status == "successful" and in_use(lab) == [OLD, OLD], play.text()
+    assert set(told) == {"200"} and told["200"] > 10, told
+    print("the way back: %s" % told)
