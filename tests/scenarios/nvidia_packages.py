@@ -3,6 +3,9 @@
 
 What they put into a container answers as the real programs do: dkms builds where headers are and fails where it is
 told to, modinfo tells what is built, modprobe "loads" it into /proc/driver/nvidia/version (a tmpfs in the container).
+
+For a whole node (``make`` with ``driver``, and BOOT) the libraries are the lab's simulated driver. There they answer
+only while they have the version of the loaded module, and what makes device nodes makes them.
 """
 
 from __future__ import annotations
@@ -47,6 +50,48 @@ MODPROBE = r"""#!/bin/sh
 version=$(cat "/lib/modules/$(uname -r)/updates/dkms/nvidia.version") || exit 1
 mkdir -p /proc/driver/nvidia
 echo "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  $version  Release Build" > /proc/driver/nvidia/version
+llmhost-sim-sync
+"""
+SYNC = r"""#!/bin/sh
+# The simulated driver of a node: NVML's start fails with 9 (no module) or 18 (library and module differ).
+state=/etc/llmhost-sim/gpu.state
+[ -e "$state" ] || exit 0
+loaded=$(sed -n 's/.*x86_64  \([0-9.]*\)  .*/\1/p' /proc/driver/nvidia/version 2>/dev/null)
+library=$(readlink /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1) || exit 0
+sed -i '/^err nvmlInit/d' "$state"
+if [ -z "$loaded" ]; then echo "err nvmlInit 9" >> "$state"
+elif [ "libnvidia-ml.so.$loaded" != "$library" ]; then echo "err nvmlInit 18" >> "$state"; fi
+"""
+NODES = r"""#!/bin/sh
+# Makes device nodes as the real %(name)s does, where a module is loaded.
+[ -e /proc/driver/nvidia/version ] || { echo "%(name)s: the driver is not loaded" >&2; exit 9; }
+while read -r path major minor; do [ -e "$path" ] || mknod -m 666 "$path" c "$major" "$minor"; done <<END
+%(nodes)s
+END
+%(then)s
+"""
+CARDS = "/dev/nvidia0 195 0\n/dev/nvidia1 195 1\n/dev/nvidiactl 195 255"
+UVM = "/dev/nvidia-uvm 508 0\n/dev/nvidia-uvm-tools 508 1"
+SMI = "usr/lib/llmhost-sim/nvidia-smi"
+# What the driver is to a node that boots: two cards on the bus, no device nodes, the module that is built for the
+# kernel that runs (udev loads it), then the enabled units that come before the guests.
+BOOT = r"""#!/bin/sh
+set -e
+mount -t tmpfs none /proc/driver
+mount -t tmpfs none /boot
+mount -t tmpfs none /sys/bus/pci/devices
+for card in 0000:01:00.0 0000:02:00.0; do
+  mkdir -p "/sys/bus/pci/devices/$card"
+  echo 0x10de > "/sys/bus/pci/devices/$card/vendor"
+  echo 0x030000 > "/sys/bus/pci/devices/$card/class"
+  ln -sfn /srv/nvidia "/sys/bus/pci/devices/$card/driver"
+done
+for kernel in $(ls /lib/modules); do touch "/boot/vmlinuz-$kernel"; done
+rm -f /dev/nvidia*
+[ -e /etc/llmhost-sim/no-module-at-boot ] || modprobe nvidia || true
+for unit in /etc/systemd/system/multi-user.target.wants/*; do
+  if grep -qs '^Before=.*pve-guests.service' "$unit"; then sed -n 's/^ExecStart=//p' "$unit" | sh -e || true; fi
+done
 """
 ONE_PINNING = "".join(f"{field}: nvidia-driver-pinning\n" for field in ("Provides", "Conflicts", "Replaces"))
 QUIET = "#!/bin/sh\nexit 0\n"
@@ -59,7 +104,7 @@ def deb(
     repo: pathlib.Path,
     name: str,
     version: str,
-    files: dict[str, str] | None = None,
+    files: dict[str, str | bytes] | None = None,
     links: dict[str, str] | None = None,
     depends: str = "",
     more: str = "",
@@ -75,11 +120,11 @@ def deb(
         if postinst:
             (top / "DEBIAN/postinst").write_text(postinst)
             (top / "DEBIAN/postinst").chmod(0o755)
-        for path, text in (files or {}).items():
+        for path, content in (files or {}).items():
             place = top / path
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-            place.chmod(0o755 if text.startswith("#!") else 0o644)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+            place.chmod(0o755 if place.read_bytes()[:4] in (b"#!/b", b"\x7fELF") else 0o644)
         for path, target in (links or {}).items():
             place = top / path
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -99,9 +144,21 @@ def entry(path: pathlib.Path) -> str:
     return f"Filename: ./{path.name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n\n"
 
 
-def libraries(version: str) -> tuple[dict[str, str], dict[str, str]]:
-    names = ("libcuda.so", "libnvidia-ml.so")
-    return {f"{LIB}/{n}.{version}": "" for n in names}, {f"{LIB}/{n}.1": f"{n}.{version}" for n in names}
+def libraries(version: str, nvml: bytes) -> tuple[dict[str, str | bytes], dict[str, str]]:
+    found = {"libcuda.so": b"", "libnvidia-ml.so": nvml}
+    links = {f"{LIB}/{name}.1": f"{name}.{version}" for name in found}
+    return {f"{LIB}/{name}.{version}": content for name, content in found.items()}, links
+
+
+def programs(driver: pathlib.Path | None) -> dict[str, str | bytes]:
+    if driver is None:
+        return {"usr/bin/nvidia-smi": QUIET, "usr/bin/nvidia-modprobe": QUIET}
+    smi = {"name": "nvidia-smi", "nodes": CARDS, "then": f'exec /{SMI} "$@"'}
+    return {
+        "usr/bin/nvidia-smi": NODES % smi,
+        "usr/bin/nvidia-modprobe": NODES % {"name": "nvidia-modprobe", "nodes": UVM, "then": "exit 0"},
+        SMI: (driver / "bin/nvidia-smi").read_bytes(),
+    }
 
 
 def from_debian(repo: pathlib.Path, suite: str, names: tuple[str, ...], cache: pathlib.Path) -> str:
@@ -138,18 +195,23 @@ def from_debian(repo: pathlib.Path, suite: str, names: tuple[str, ...], cache: p
     return index
 
 
-def make(repo: pathlib.Path, kernel: str, cache: pathlib.Path) -> None:
-    """The whole repository. A container reaches it by a path, so no network is needed."""
+def make(
+    repo: pathlib.Path, kernel: str, cache: pathlib.Path, suite: str = "bookworm", driver: pathlib.Path | None = None
+) -> None:
+    """The whole repository. A container reaches it by a path, so no network is needed. ``driver``: lab's, built."""
     repo.mkdir(parents=True, exist_ok=True)
-    index = from_debian(repo, "bookworm", ("python3-apt", "python-apt-common", "distro-info-data"), cache)
+    index = from_debian(repo, suite, ("python3-apt", "python-apt-common", "distro-info-data"), cache)
     tools = {"dkms": DKMS, "modinfo": MODINFO, "modprobe": MODPROBE, "update-initramfs": QUIET}
-    index += deb(repo, "dkms", "3.0", {f"usr/sbin/{name}": text for name, text in tools.items()})
+    tools["llmhost-sim-sync"] = SYNC
+    over = "Replaces: kmod, initramfs-tools\n"  # a node has the real ones
+    index += deb(repo, "dkms", "3.0", {f"usr/sbin/{name}": text for name, text in tools.items()}, more=over)
+    nvml = (driver / "lib/libnvidia-ml.so.1").read_bytes() if driver else b""
     for name in (kernel, NEXT_KERNEL):
         files = {f"lib/modules/{name}/build/Makefile": ""}
         index += deb(repo, f"linux-headers-{name}", "1", files)
     index += deb(repo, "linux-headers-amd64", "1", depends=f"linux-headers-{NEXT_KERNEL}")
     for version in (OLD, NEW, NEWER):
-        files, links = libraries(version)
+        files, links = libraries(version, nvml)
         major = version.split(".")[0]
         full = f"{version}-1"
         index += deb(repo, f"nvidia-driver-pinning-{version}", full, {
@@ -157,8 +219,7 @@ def make(repo: pathlib.Path, kernel: str, cache: pathlib.Path) -> None:
                 f"Package: nvidia-driver-cuda nvidia-kernel-open-dkms libnvidia-compute\nPin: version {version}*\n"
                 "Pin-Priority: 1000\n",
         }, more=ONE_PINNING)  # fmt: skip
-        programs = {"usr/bin/nvidia-smi": QUIET, "usr/bin/nvidia-modprobe": QUIET}
-        index += deb(repo, "nvidia-driver-cuda", full, programs, depends=f"libnvidia-compute (= {full})")
+        index += deb(repo, "nvidia-driver-cuda", full, programs(driver), depends=f"libnvidia-compute (= {full})")
         index += deb(
             repo,
             "nvidia-kernel-open-dkms",
@@ -167,6 +228,8 @@ def make(repo: pathlib.Path, kernel: str, cache: pathlib.Path) -> None:
             depends="dkms",
             postinst=BUILD,
         )
-        index += deb(repo, "libnvidia-compute", full, files, links)
+        index += deb(
+            repo, "libnvidia-compute", full, files, links, postinst="#!/bin/sh\nllmhost-sim-sync 2>/dev/null || true\n"
+        )
         index += deb(repo, f"nvidia-dkms-{major}", full, {f"usr/src/nvidia-{major}/x": ""})
     (repo / "Packages").write_text(index)

@@ -172,6 +172,7 @@ def change(box: Box, version: str, confirmed: bool) -> Play:
         llmhost_vmid=0,
         llmhost_driver_confirmed=confirmed,
         nvidia_host_driver_version=version,
+        nvidia_host_reboot="if_needed",
         sglang_server_instances=INSTANCE,
         **HOST,
     )
@@ -187,6 +188,7 @@ def test_a_driver_change_is_shown_before_it_is_done(box: Box) -> None:
     assert f"{NEW} is loaded, {NEWER} is wanted" in play.text() and "idle would be stopped" in play.text()
     shown = play.artifacts["llmhost_driver_preview"][f"ct{VMID}"]
     assert (shown["loaded"], shown["wanted"], shown["interrupted"]) == (NEW, NEWER, ["idle"])
+    assert play.artifacts["llmhost_driver_reboot"][f"ct{VMID}"] == {"needed": True, "guests": [], "stay_down": []}
     assert box.libraries() == before
 
 

@@ -151,7 +151,7 @@ def up(settings: Settings, gpu: bool = True) -> None:
     try:
         start_node(settings)
         listen = [sys.executable, "-B", str(lab / "node/listen.py"), str(server.fileno())]
-        spawn(settings, [*listen, settings.read("pid"), f"{lab}/ssh/sshd"], pass_fds=[server.fileno()])
+        spawn(settings, [*listen, str(lab)], pass_fds=[server.fileno()])
         server.close()
     except BaseException:
         log = lab / "log"
@@ -210,15 +210,13 @@ def start_node(settings: Settings) -> None:
         "LAB_CGROUP": settings.cgroup,
         "LAB_NET": settings.net,
     }
-    spaces = ["--mount", "--uts", "--net", "--pid", "--ipc", "--cgroup", "--fork", "--propagation", "private"]
-    outer = spawn(settings, ["unshare", *spaces, "--kill-child", "bash", f"{lab}/node/init.sh"], env=environment)
+    outer = spawn(settings, ["unshare", "--cgroup", "bash", f"{lab}/node/power.sh"], env=environment)
     wait_for(lambda: (lab / "ready").exists() or outer.poll() is not None, "the node's process 1", lab / "log")
     if outer.poll() is not None:
         raise LabError("the node did not come up; 'lab probe' says whether the kernel can run it. Its last words:")
-    children = run("pgrep", "-P", outer.pid).split()
-    (lab / "pid").write_text(children[0])
-    join(settings, outer.pid)  # out of the lab's top group, so that controllers can be passed on
     group = groups(settings)[0]
+    for pid in (group / "cgroup.procs").read_text().split():
+        join(settings, int(pid))  # out of the lab's top group, so that controllers can be passed on
     for controller in (group / "cgroup.controllers").read_text().split():
         with contextlib.suppress(OSError):
             (group / "cgroup.subtree_control").write_text(f"+{controller}")
