@@ -220,7 +220,7 @@ def test_two_instances_on_a_card_each_and_both_on_one(bench: Bench, controller: 
         lab.node("sh", "-c", f"cat > {driver}.new && mv {driver}.new {driver}", stdin="\n".join(lines) + "\n")
 
     def play(card_of_b: int, **arguments: Any) -> Any:
-        plain = {"device": "cpu", "max_total_tokens": 4096}
+        plain = {"device": "cpu", "max_total_tokens": 4096, **({"sleep_on_idle": True} if FULL else {})}
         replay = {"LLMHOST_REPLAY_SPEED": "10"}
         one = {
             "model": TINY,
