@@ -211,6 +211,7 @@ class Faults:
         arguments = ["--model-path", MODEL, "--device", "cpu", "--max-total-tokens", "4096", "--port", str(binds)]
         if real:
             environment["SGLANG_USE_CPU_ENGINE"] = "1"
+            arguments.append("--sleep-on-idle")  # some go on beside the others, and shall leave them the processor
         else:
             path = "/srv/faults/%s.tsv" % case.name
             files[path] = start_recordings.edited(case.recording, case.pause, case.pause_s)
