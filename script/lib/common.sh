@@ -113,7 +113,7 @@ find_pythons() {
 # content, made once for all checkouts. Leaves its path in VENV. One that was interrupted has no stamp and is made anew.
 venv() {
   local requirements=$REQUIREMENTS/$1.txt version=${2:-$MAIN_VERSION} python sum
-  python=$WORK/python/python$version
+  python=$(readlink -f "$WORK/python/python$version") # the environment outlives this checkout
   sum=$(cat "$requirements" <("$python" -VV) | sha256sum | cut -c1-10)
   VENV=$LLMHOST_CACHE/venv/$1-$version-$sum
   [ -e "$VENV/.complete" ] && [ -x "$VENV/bin/python" ] && return
