@@ -75,25 +75,13 @@ class Fleet:
         self.lab("model", str(self.data / "models/tiny"))
         for vmid in self.vmids:
             self.lab("ct", str(vmid), "bookworm", "--data", str(self.data))
-        addresses = yaml.safe_load(self.lab("inventory", *map(str, self.vmids)))
-        return {"sglang": {"hosts": _hosts(addresses), "vars": VARIABLES}}
+        hosts = yaml.safe_load(self.lab("inventory", *map(str, self.vmids)))["all"]["hosts"]
+        return {"sglang": {"hosts": {name: of for name, of in hosts.items() if name != "pve1"}, "vars": VARIABLES}}
 
     def connections(self) -> int:
         """That sshd has accepted so far, in all containers."""
         count = ["sh", "-c", "journalctl -o cat -t sshd | grep -c '^Accepted' || true"]
         return sum(int(self.lab("run", "pct", "exec", str(vmid), "--", *count)) for vmid in self.vmids)
-
-
-def _hosts(group: object) -> dict[str, object]:
-    """Every container of an inventory, wherever it stands."""
-    found: dict[str, object] = {}
-    if isinstance(group, dict):
-        hosts = group.get("hosts")
-        if isinstance(hosts, dict):
-            found.update({name: of for name, of in hosts.items() if name.startswith("ct")})
-        for one in group.values():
-            found.update(_hosts(one))
-    return found
 
 
 def main() -> None:
@@ -124,6 +112,8 @@ def main() -> None:
             before = fleet.connections()
             found = run(folder, ["llmhost.sglang." + playbook], forks, strategy)
             made = (fleet.connections() - before) / options.containers
+            if not made:
+                sys.exit("no sshd has told of a connection: they cannot be counted here")
             print("%-16s %10d %5d %-8s | %8.1f %10.2f | %14.2f | %8.0f %8.0f | %11.1f %6d" % (
                 name, options.containers, forks, strategy, found["seconds"], found["seconds"] / options.containers,
                 found["busy"] / options.containers, found["main"], found["peak"], made, found["lines"],

@@ -247,10 +247,12 @@ def main():
     if spec["do"] == "memory":
         go_on(pids)
         note(spec, at)
-    ACTIONS[spec["do"]](spec)
+    try:
+        ACTIONS[spec["do"]](spec)
+    finally:  # a fault that could not be made is none, and must not look like a halted server
+        go_on(pids - set(spec.get("stay", ())))
     if spec["do"] == "noise":
         at = time.time()
-    go_on(pids - set(spec.get("stay", ())))
     note(spec, at)
 
 

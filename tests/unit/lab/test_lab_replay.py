@@ -405,7 +405,7 @@ def test_two_ways_of_the_launcher_s_end_are_the_same_start():
     words = ["Rank 0 scheduler died during initialization (exit code: -3).", "RuntimeError: Rank 0 scheduler died"]
     raised = {"lines": [*lines, *words], "exit": 1, "titles": {"sglang::schedul"}}
     assert compare.differences(killed, raised) == []
-    for change in ({"exit": 0}, {"titles": {"other"}}, {"lines": [*lines[:-30], *words]}):
+    for change in ({"exit": 0}, {"titles": set()}, {"lines": [*lines[:-30], *words]}):
         assert compare.differences(killed, {**raised, **change}) != []
 
 
