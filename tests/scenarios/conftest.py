@@ -20,6 +20,7 @@ from typing import Any
 
 import ansible_runner
 import pytest
+import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests/lab/lab"
@@ -90,6 +91,16 @@ class Lab:
     def ct(self, *command: str, **options: Any) -> str:
         """Run a command in the container."""
         return self.node("pct", "exec", str(VMID), "--", *command, **options)
+
+    def at(self, vmid: int, script: str, **options: Any) -> str:
+        """Run a script in one of several containers."""
+        return self.node("pct", "exec", str(vmid), "--", "sh", "-c", script, **options)
+
+    def addresses(self, *vmids: int, way: str = "") -> dict[str, dict[str, Any]]:
+        """The node's and the containers' variables in an inventory: addresses and ways in alone."""
+        words = [*(["--" + way] if way else []), *map(str, vmids)]
+        found: dict[str, dict[str, Any]] = yaml.safe_load(self("inventory", *words))["all"]["hosts"]
+        return found
 
 
 class Controller:

@@ -22,6 +22,8 @@ PORT = 30050
 TINY = "/opt/llmhost/models/tiny"
 REAL_ARGUMENTS = ["--device", "cpu", "--max-total-tokens", "4096", "--sleep-on-idle"]
 STATE = "/var/lib/llmhost/instances"
+CARDS_FILE = "/etc/llmhost-sim/gpu.state"  # what the simulated driver says
+DRIVER = ("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "/usr/bin/nvidia-smi")
 READY_S = 200  # a real start on a busy machine
 # The service's account and a folder that a replayed server takes for its model.
 ACCOUNT = (
@@ -198,3 +200,15 @@ def replayed(
         "drain_timeout_s": 20,
         **more,
     }
+
+
+def driver_inside(lab: Lab, text: str) -> None:
+    """The simulated driver in the container, with a state of its own: it sees the container's processes alone."""
+    library = lab.node("sh", "-c", f"ls {DRIVER[0]} /usr/lib/libnvidia-ml.so.1 2>/dev/null | head -n1").strip()
+    for source, path in zip((library, DRIVER[1]), DRIVER):
+        lab.node("pct", "push", str(VMID), source, path, "--perms", "0755")
+    lab.at(VMID, f"ldconfig; mkdir -p -m 777 {os.path.dirname(CARDS_FILE)}; cat > {CARDS_FILE}", stdin=text)
+
+
+def no_driver_inside(lab: Lab) -> None:
+    lab.at(VMID, f"rm -rf {CARDS_FILE}* {' '.join(DRIVER)}; ldconfig")

@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import pathlib
 
-import yaml
 from conftest import VMID, Controller, Lab
-from test_live import _host
 
 DOCTOR = "llmhost.sglang.doctor"
 LOADED = (
@@ -62,7 +60,7 @@ def test_a_driver_without_libraries_and_devices_fails_with_what_to_do(lab: Lab, 
 
 def test_a_host_that_owns_its_gpus_needs_no_node(lab: Lab, controller: Controller, work: pathlib.Path) -> None:
     """As in inventories/bare_metal: nobody says llmhost_gpu_node."""
-    known = _host(yaml.safe_load(lab("inventory", str(VMID))), "ct%d" % VMID)
+    known = lab.addresses(VMID)["ct%d" % VMID]
     instances = {"demo": {"model": lab.model("tiny"), "arguments": {"device": "cpu"}}}
     path = work / "alone.json"
     group = {"hosts": {"alone": known}, "vars": {"sglang_server_instances": instances}}

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from conftest import VMID, Controller, Lab, Play
 from scenario_support import ACCOUNT
-from test_live import _host
 
 FULL_DISK, DIES = 143, 144
 STATE = "/var/lib/llmhost"
@@ -38,12 +36,12 @@ def fleet(lab: Lab, work: pathlib.Path) -> Iterator[list[str]]:
     for vmid in (FULL_DISK, DIES):
         lab("ct", str(vmid), "bookworm", "--data", str(lab.data))
     for vmid in (VMID, FULL_DISK, DIES):
-        lab.node("pct", "exec", str(vmid), "--", "sh", "-c", ACCOUNT)
-    known = yaml.safe_load(lab("inventory", *map(str, (VMID, FULL_DISK, DIES))))
+        lab.at(vmid, ACCOUNT)
+    known = lab.addresses(VMID, FULL_DISK, DIES)
     hosts = {}
     for number, (name, (vmid, recording, speed)) in enumerate(HOSTS.items()):
         hosts[name] = {
-            **_host(known, "ct%d" % vmid),
+            **known["ct%d" % vmid],
             "sglang_server_instances": {
                 name: {
                     "model": "/srv/model",
@@ -85,7 +83,7 @@ def test_three_in_trouble_do_not_disturb_the_others(
     fill = "mkdir -p %s; mountpoint -q %s || mount -t tmpfs -o size=1m tmpfs %s; cat /dev/zero > %s/filler" % (
         STATE, STATE, STATE, STATE,
     )  # fmt: skip
-    lab.node("pct", "exec", str(FULL_DISK), "--", "sh", "-c", fill, check=False)
+    lab.at(FULL_DISK, fill, check=False)
     role = {"name": "Run", "ansible.builtin.include_role": {"name": "llmhost.sglang.sglang_server"}}
     path = work / ("in-trouble-%s.yml" % strategy)
     head = {"name": "All", "hosts": "sglang", "gather_facts": False, "strategy": strategy}
@@ -94,8 +92,7 @@ def test_three_in_trouble_do_not_disturb_the_others(
 
     def dies() -> bool:
         """Asked again and again while the play runs; it shall go on."""
-        look = ["pct", "exec", str(DIES), "--", "systemctl", "is-active", "sglang-dies.service"]
-        if not gone and lab.node(*look, check=False).strip() == "active":
+        if not gone and lab.at(DIES, "systemctl is-active sglang-dies.service", check=False).strip() == "active":
             gone.append(lab.node("pct", "stop", str(DIES)))
         return False
 
@@ -114,5 +111,4 @@ def test_three_in_trouble_do_not_disturb_the_others(
     if strategy == "free":  # who is well does not wait for who is not
         at = {one["host"]: one["created"] for one in play.tasks if one["status"] != "skipped"}
         assert max(at["well-1"], at["well-2"]) < at["hangs"]
-    stop = ["sh", "-c", "systemctl stop sglang-well-1 sglang-well-2 sglang-hangs"]
-    lab.ct(*stop, check=False)
+    lab.at(VMID, "systemctl stop sglang-well-1 sglang-well-2 sglang-hangs")

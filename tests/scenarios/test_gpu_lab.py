@@ -15,12 +15,15 @@ import pytest
 from conftest import FULL, VMID, Controller, Lab
 from scenario_support import (
     ACCOUNT,
+    CARDS_FILE,
     PYTHON,
     REAL_ARGUMENTS,
     TINY,
     Bench,
     Task,
+    driver_inside,
     gpu_clean,
+    no_driver_inside,
     replayed,
     server,
     wait,
@@ -28,7 +31,6 @@ from scenario_support import (
 
 OTHER = 131
 NODE, HOST = "pve1", f"ct{VMID}"
-STATE = "/etc/llmhost-sim/gpu.state"
 SCHEDULER, DETOKENIZER = "sglang::schedul", "sglang::detoken"
 MINE, NEIGHBOUR = 20000, 9000  # what a scheduler of each container holds on card 0
 CARDS = 'gpu 0 name="NVIDIA L40S (simulated)" total=49140\ngpu 1 name="NVIDIA L40S (simulated)" total=49140\n'
@@ -51,7 +53,7 @@ class Cards:
 
     def state(self, text: str, folder: str = "") -> None:
         """What the driver says, on the node or, from there, in a container's files."""
-        self.lab.node("sh", "-c", f"cat > {STATE}.new && mv {STATE}.new {STATE}", stdin=text)
+        self.lab.node("sh", "-c", f"cat > {CARDS_FILE}.new && mv {CARDS_FILE}.new {CARDS_FILE}", stdin=text)
 
     def ct(self, vmid: int, script: str, *words: str, **options: Any) -> str:
         return self.lab.node("pct", "exec", str(vmid), "--", "sh", "-c", script, "sh", *words, **options)
@@ -113,7 +115,9 @@ class Cards:
         )
         for vmid in (VMID, OTHER):
             self.ct(vmid, script)
-        self.lab.node("sh", "-c", "pkill -KILL -f '^nvidia-cuda-mp[s]'; rm -rf %s.held %s.mps; true" % (STATE, STATE))
+        self.lab.node(
+            "sh", "-c", "pkill -KILL -f '^nvidia-cuda-mp[s]'; rm -rf %s.held %s.mps; true" % (CARDS_FILE, CARDS_FILE)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +126,7 @@ def cards(lab: Lab, controller: Controller, work: pathlib.Path, request: pytest.
         request.getfixturevalue("runtime")
     lab("replay-runtime", str(lab.data / "replay"))
     lab("ct", str(OTHER), "bookworm", "--data", str(lab.data))  # one runtime for both
-    before = lab.node("cat", STATE)
+    before = lab.node("cat", CARDS_FILE)
     found = Cards(lab, Bench(lab, controller, work, NODE), Bench(lab, controller, work, HOST))
     yield found
     found.state(before)
@@ -244,21 +248,11 @@ def test_clients_of_mps_leave_it_first(cards: Cards) -> None:
     assert again["changed"] is False and again["actions"] == []
 
 
-def driver_inside(cards: Cards, text: str) -> None:
-    """The simulated driver in the container, with a state of its own: it sees the container's processes alone."""
-    library = cards.lab.node(
-        "sh", "-c", "ls /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 /usr/lib/libnvidia-ml.so.1", check=False
-    )
-    for path in (library.split()[0], "/usr/bin/nvidia-smi"):
-        cards.lab.node("pct", "push", str(VMID), path, path, "--perms", "0755")
-    cards.ct(VMID, f"ldconfig; mkdir -p -m 777 {STATE.rsplit('/', 1)[0]}; cat > {STATE}", stdin=text)
-
-
 def test_inside_a_container_units_are_stopped_and_what_cannot_be_seen_is_said(
     cards: Cards, controller: Controller
 ) -> None:
     try:
-        driver_inside(cards, CARDS + f"release_ms 500\nhold gpu=0 mem={MINE} comm=^sglang::schedul\n")
+        driver_inside(cards.lab, CARDS + f"release_ms 500\nhold gpu=0 mem={MINE} comm=^sglang::schedul\n")
         cards.unit(VMID, "llmhost-test-served", 30061)
         unit = "llmhost-test-served.service"
         refused, plan, stopped, again = cards.inside.run(
@@ -286,15 +280,15 @@ def test_inside_a_container_units_are_stopped_and_what_cannot_be_seen_is_said(
         assert not set(cards.pids(SCHEDULER) + cards.pids(DETOKENIZER)) & set(orphans)
 
         # memory that nobody here holds: not clean, and where to look
-        driver_inside(cards, CARDS + "orphan gpu=0 mem=5000\n")
+        driver_inside(cards.lab, CARDS + "orphan gpu=0 mem=5000\n")
         [unseen] = cards.inside.run(gpu_clean(fails=True, **{**ALL, "timeout_s": 2}))
         assert unseen["reason"] == "pid_invisible" and "host that owns the GPUs" in unseen["msg"]
         # a PID of somebody outside
-        driver_inside(cards, CARDS + "proc gpu=0 pid=31999 mem=5000 static=1\n")
+        driver_inside(cards.lab, CARDS + "proc gpu=0 pid=31999 mem=5000 static=1\n")
         [outside] = cards.inside.run(gpu_clean(fails=True, **ALL))
         assert outside["reason"] == "pid_invisible" and outside["unknown"][0]["pid"] == 31999
     finally:
-        cards.ct(VMID, f"rm -rf {STATE}* /usr/bin/nvidia-smi /usr/lib/*/libnvidia-ml.so.1 /usr/lib/libnvidia-ml.so.1")
+        no_driver_inside(cards.lab)
 
 
 def test_the_playbook_releases_what_is_stale_and_leaves_servers(cards: Cards, controller: Controller) -> None:

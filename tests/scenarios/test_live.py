@@ -10,7 +10,6 @@ import json
 import pathlib
 
 import pytest
-import yaml
 from conftest import VMID, Controller, Lab
 from scenario_support import ACCOUNT
 
@@ -28,8 +27,7 @@ def way(lab: Lab, controller: Controller, work: pathlib.Path) -> str:
     """An inventory in which the one container is several hosts."""
     lab("replay-runtime", str(lab.data / "replay"))
     lab.ct("sh", "-c", ACCOUNT)
-    known = yaml.safe_load(lab("inventory", str(VMID)))
-    found = {**_host(known, "ct%d" % VMID), "ansible_python_interpreter": "/usr/bin/python3"}
+    found = lab.addresses(VMID)["ct%d" % VMID]
     hosts = {
         name: {
             **found,
@@ -45,15 +43,6 @@ def way(lab: Lab, controller: Controller, work: pathlib.Path) -> str:
     path.write_text(json.dumps({"live": {"hosts": hosts}}))
     controller.inventories["live"] = path
     return "live"
-
-
-def _host(group: object, name: str) -> dict[str, object]:
-    """The variables of one host, wherever in the inventory it stands."""
-    if not isinstance(group, dict):
-        return {}
-    if isinstance(group.get("hosts"), dict) and isinstance(group["hosts"].get(name), dict):
-        return group["hosts"][name]
-    return next((found for one in group.values() if (found := _host(one, name))), {})
 
 
 def test_each_host_is_followed_live_and_named(controller: Controller, way: str) -> None:

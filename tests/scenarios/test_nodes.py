@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from conftest import VMID, Controller, Lab, Play
 from scenario_support import ACCOUNT, wait
-from test_live import _host
 
 OTHER = 141
 FIRST, SECOND = "ct%d" % VMID, "ct%d" % OTHER
@@ -45,10 +43,10 @@ def twins(lab: Lab, controller: Controller, runtime: str, work: pathlib.Path) ->
     lab("ct", str(OTHER), "bookworm", "--data", str(lab.data))
     for vmid in (VMID, OTHER):
         run(lab, vmid, ACCOUNT)
-    known = yaml.safe_load(lab("inventory", str(VMID), str(OTHER)))
+    known = lab.addresses(VMID, OTHER)
     shared = {"sglang_server_instances": {"pair": INSTANCE}, "sglang_server_start_timeout_s": READY_S}
     path = work / "twins.json"
-    path.write_text(json.dumps({"twins": {"hosts": {h: _host(known, h) for h in (FIRST, SECOND)}, "vars": shared}}))
+    path.write_text(json.dumps({"twins": {"hosts": {h: known[h] for h in (FIRST, SECOND)}, "vars": shared}}))
     yield [str(path)]
     for vmid in (VMID, OTHER):
         run(
@@ -61,7 +59,8 @@ def twins(lab: Lab, controller: Controller, runtime: str, work: pathlib.Path) ->
 
 
 def run(lab: Lab, vmid: int, script: str) -> str:
-    return lab.node("pct", "exec", str(vmid), "--", "sh", "-c", script, check=False)
+    """What it prints; whether it fails is no matter."""
+    return lab.at(vmid, script, check=False)
 
 
 def fatal(play: Play) -> list[str]:
@@ -137,7 +136,7 @@ def test_rank_1_is_killed_while_it_starts(
 ) -> None:
     # in the container, for a model as small as this one is through all phases in a moment
     script = KILLER % {"unit": UNIT, "mark": mark, "process": process}
-    lab.node("pct", "exec", str(OTHER), "--", "sh", "-c", "rm -f /run/killed; cat > /run/killer.sh", stdin=script)
+    lab.at(OTHER, "rm -f /run/killed; cat > /run/killer.sh", stdin=script)
     run(lab, OTHER, "systemctl reset-failed -q killer; systemd-run -q --unit=killer bash /run/killer.sh")
     play = controller.play("nodes.yml", inventory=twins, variables={"entry": "restart"}, timeout_s=2 * READY_S)
     run(lab, OTHER, "systemctl stop -q killer")

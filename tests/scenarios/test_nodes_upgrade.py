@@ -16,9 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from conftest import ROOT, VMID, Controller, Lab, Play
-from test_live import _host
 from test_upgrade_tiny import BROKEN, HOME, NEW, OLD, variables
 
 sys.path.insert(0, str(ROOT / "tests/lab/lablib"))
@@ -60,9 +58,9 @@ def twins(lab: Lab, work: pathlib.Path) -> Iterator[list[str]]:
     for data, recipes in own.items():
         lab("model", str(data / "models/tiny"))
         lab_tiny.make(data / "tiny/wheels", (lab_tiny.Recipe(OLD), *recipes, lab_tiny.Recipe(NEW)))
-    known = yaml.safe_load(lab("inventory", *map(str, HOSTS.values())))
+    known = lab.addresses(*HOSTS.values())
     group = {
-        "hosts": {name: _host(known, name) for name in HOSTS},
+        "hosts": {name: known[name] for name in HOSTS},
         "vars": {"sglang_server_instances": {"pair": INSTANCE}, "sglang_server_runtime": HOME + "/runtime"},
     }
     path = work / "nodes-upgrade.json"
@@ -79,7 +77,8 @@ def twins(lab: Lab, work: pathlib.Path) -> Iterator[list[str]]:
 
 
 def run(lab: Lab, vmid: int, script: str) -> str:
-    return lab.node("pct", "exec", str(vmid), "--", "sh", "-c", script, check=False)
+    """What it prints; whether it fails is no matter."""
+    return lab.at(vmid, script, check=False)
 
 
 def both(lab: Lab, script: str) -> list[str]:

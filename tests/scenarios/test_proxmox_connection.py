@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-import yaml
 from conftest import FULL, Controller, Lab, Play
 
 BOX = 151
@@ -136,7 +135,7 @@ FAULTS = {
 
 def test_what_cannot_be_reached_is_told_as_what_it_is(boxes: Boxes) -> None:
     """In one play: each is a host of its own."""
-    there = yaml.safe_load(boxes.lab("inventory", "--pct", str(BOX)))["all"]["hosts"]["ct%d" % BOX]
+    there = boxes.lab.addresses(BOX, way="pct")["ct%d" % BOX]
     hosts = {name: {**there, **more} for name, (more, _words) in FAULTS.items()}
     path = boxes.work / "faults.yml"
     path.write_text(json.dumps({"all": {"children": {"boxes": {"hosts": hosts}}}}))

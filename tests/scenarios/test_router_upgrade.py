@@ -12,13 +12,10 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import yaml
 from conftest import ROOT, UNIT, VMID, Controller, Lab, Play
 from scenario_support import wait
-from test_live import _host
 from test_router import KEY, LOAD, ROLE, ROUTER_PORT, WHEELS
 from test_upgrade_tiny import BROKEN, HOME, NEW, OLD, variables
 
@@ -37,10 +34,6 @@ INSTANCE = {
 }
 
 
-def run(lab: Lab, vmid: int, script: str, **options: Any) -> str:
-    return lab.node("pct", "exec", str(vmid), "--", "sh", "-c", script, **options)
-
-
 @pytest.fixture(scope="module")
 def fleet(lab: Lab, work: pathlib.Path) -> Iterator[dict[str, list[str]]]:
     """Two containers with folders of their own; the inventory without the router and with it."""
@@ -54,9 +47,9 @@ def fleet(lab: Lab, work: pathlib.Path) -> Iterator[dict[str, list[str]]]:
             (lab_tiny.Recipe(OLD), lab_tiny.Recipe(BROKEN, plays="f12-bad-arch"), lab_tiny.Recipe(NEW)),
         )
     lab("wheels", str(lab.data / "router-wheels"), "sglang-router==0.3.2")
-    known = yaml.safe_load(lab("inventory", *map(str, HOSTS.values())))
+    known = lab.addresses(*HOSTS.values())
     servers = {
-        "hosts": {name: _host(known, name) for name in HOSTS},
+        "hosts": {name: known[name] for name in HOSTS},
         "vars": {
             "sglang_server_instances": {"demo": INSTANCE},
             "sglang_router_port": ROUTER_PORT,
@@ -77,7 +70,7 @@ def fleet(lab: Lab, work: pathlib.Path) -> Iterator[dict[str, list[str]]]:
         f"rm -rf /opt/llmhost/routers /etc/llmhost/router.json /run/load.* {HOME}; "
         "systemctl daemon-reload; systemctl reset-failed"
     )
-    run(lab, VMID, end, check=False)
+    lab.at(VMID, end, check=False)
     lab.node("pct", "stop", str(OTHER))
     lab.node("pct", "destroy", str(OTHER))
     shutil.rmtree(second, ignore_errors=True)
@@ -90,25 +83,25 @@ def upgrade(controller: Controller, inventory: list[str], version: str) -> Play:
 def in_use(lab: Lab) -> list[str]:
     """The version that each host's running server is started from."""
     look = f"tr '\\0' ' ' < /proc/$(systemctl show --value -p MainPID {UNIT})/cmdline"
-    return [run(lab, vmid, look).split("/runtimes/")[1].partition("-")[0] for vmid in HOSTS.values()]
+    return [lab.at(vmid, look).split("/runtimes/")[1].partition("-")[0] for vmid in HOSTS.values()]
 
 
 def begun(lab: Lab) -> list[str]:
-    return [run(lab, vmid, f"systemctl show --value -p InvocationID {UNIT}").strip() for vmid in HOSTS.values()]
+    return [lab.at(vmid, f"systemctl show --value -p InvocationID {UNIT}").strip() for vmid in HOSTS.values()]
 
 
 def load(lab: Lab) -> None:
-    run(lab, VMID, "rm -f /run/load.*")
-    lab.node("pct", "exec", str(VMID), "--", "sh", "-c", "cat > /srv/load.py", stdin=LOAD)
+    lab.at(VMID, "rm -f /run/load.*")
+    lab.at(VMID, "cat > /srv/load.py", stdin=LOAD)
     url = "http://127.0.0.1:%d" % ROUTER_PORT
-    run(lab, VMID, "systemd-run -q --unit=load python3 /srv/load.py %s %s /run/load.stop /run/load.json" % (url, KEY))
+    lab.at(VMID, "systemd-run -q --unit=load python3 /srv/load.py %s %s /run/load.stop /run/load.json" % (url, KEY))
 
 
 def answers(lab: Lab) -> dict[str, int]:
     """The load has its end; what it was answered."""
-    run(lab, VMID, "touch /run/load.stop")
-    wait(lambda: run(lab, VMID, "test -e /run/load.json && echo yes || true").strip() == "yes", 120)
-    found: dict[str, int] = json.loads(run(lab, VMID, "cat /run/load.json"))
+    lab.at(VMID, "touch /run/load.stop")
+    wait(lambda: lab.at(VMID, "test -e /run/load.json && echo yes || true").strip() == "yes", 120)
+    found: dict[str, int] = json.loads(lab.at(VMID, "cat /run/load.json"))
     return found
 
 

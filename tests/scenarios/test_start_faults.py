@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 import start_recordings
-import yaml
 from conftest import FULL, ROOT, VMID, Controller, Lab, Play
 from start_recordings import BEGINS
 
@@ -230,7 +229,7 @@ class Faults:
 
     def run(self, workers: list[list[Case]], real: bool = False, first_port: int = 30100, **options: Any) -> Play:
         """Run the cases of each worker one after another, the workers beside each other."""
-        hosts = yaml.safe_load(self.lab("inventory", str(VMID)))["all"]["hosts"]
+        hosts = self.lab.addresses(VMID)
         ports = iter(range(first_port, first_port + 90))
         files: dict[str, str] = {}
         prepared = [[self.prepared(case, next(ports), real, files) for case in cases] for cases in workers if cases]
@@ -294,6 +293,7 @@ def check(case: Case, found: dict[str, Any], play: Play, capsys: pytest.CaptureF
             % (*words, *seconds, verdict["message"][:80])
         )
     said = json.dumps([verdict["message"], verdict["detail"], verdict["evidence"]])
+    assert case.do == "nothing" or times.get("fault"), "nothing was done to it: " + said
     assert verdict["outcome"] == case.outcome, said
     assert verdict["cause"] in case.cause, said
     assert not case.phase or verdict["phase"] in case.phase, said
