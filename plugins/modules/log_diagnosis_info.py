@@ -64,6 +64,8 @@ outcome:
     - What the log tells.
     - With O(unit) also V(stopped). Where the log of a start that has ended tells of no failure, and
       M(llmhost.sglang.server_wait) came to a verdict on it, it is that verdict, with C(detail.told_by_the_watch).
+    - A start that was V(ready) and has ended is V(crashed_after_ready), also where its log tells of no failure, unless
+      somebody stopped it. That is V(ready) with C(detail.ended).
   returned: success
   type: str
   sample: failed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from conftest import FULL, ROOT, Controller, Lab
@@ -107,6 +108,28 @@ def test_the_holder_of_a_port_is_named_and_when_it_has_gone_that_is_said(bench: 
     assert late["cause"] == "port_in_use"
     assert {one["rule"]: one["effect"] for one in late["evidence"]["outside"]} == {"port_free_by_now": "contradicts"}
     assert late["retryable"] is True
+
+
+def test_what_became_of_a_start_that_was_ready(bench: Bench) -> None:
+    def look(invocation: str) -> dict[str, Any]:
+        given = {"unit": "sglang-%s.service" % NAME, "invocation": invocation}
+        return dict(bench.one(Task("log_diagnosis_info", given)))
+
+    _started, first = bench.run(start("ok-clean-recipe"), wait())
+    assert first["outcome"] == "ready", json.dumps(first, indent=1)
+    assert look(first["invocation_id"])["message"] == "The server is ready."
+    bench.sh("kill -9 $(systemctl show --value --property=MainPID sglang-%s.service)" % NAME)
+    killed = look(first["invocation_id"])
+    assert (killed["outcome"], killed["cause"]) == ("crashed_after_ready", "scheduler_killed")
+    assert killed["detail"]["signal"] == 9
+    _started, second = bench.run(start("ok-clean-recipe"), wait())
+    assert second["outcome"] == "ready" and second["invocation_id"] != first["invocation_id"]
+    again = look(first["invocation_id"])  # by now systemd itself has forgotten it
+    assert (again["outcome"], again["detail"]["signal"]) == ("crashed_after_ready", 9), json.dumps(again, indent=1)
+    bench.sh("systemctl stop sglang-%s.service" % NAME)
+    stopped = look(second["invocation_id"])
+    assert (stopped["outcome"], stopped["cause"], stopped["detail"]["ended"]) == ("ready", None, True)
+    assert "stopped since" in stopped["message"]
 
 
 def test_a_start_that_stands_still_tells_where(bench: Bench) -> None:

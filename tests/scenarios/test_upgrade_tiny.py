@@ -124,3 +124,18 @@ def test_back(lab: Lab, controller: Controller, tiny: pathlib.Path) -> None:
     assert play.status == "successful", play.text()
     assert in_use(lab) == runs(lab) != NEW and answers(lab)
     assert "sglang_runtime_version" in play.text()
+
+
+def test_a_server_that_dies_before_it_is_asked_is_told_by_its_end(
+    lab: Lab, controller: Controller, tiny: pathlib.Path
+) -> None:
+    watched = "/var/lib/llmhost/instances/demo/watch"
+    killer = f"""touch /run/before
+    until find {watched} -name '*.verdict.json' -newer /run/before | grep -q .; do sleep 0.02; done
+    kill -9 $(systemctl show --value --property=MainPID {UNIT})"""
+    lab.ct("systemd-run", "--quiet", "--collect", "--unit=killer", "sh", "-c", killer)
+    play = controller.play("llmhost.sglang.restart", variables=variables(in_use(lab)))
+    assert play.status == "failed", play.text()
+    told = play.artifacts["llmhost_servers"]["ct129/demo"]
+    assert told["reason"] in ("connection_refused", "connection_lost") and told["cause"] == "scheduler_killed", told
+    assert "It was ready before" in told["message"] and "ended by signal 9" in told["message"], told

@@ -6,19 +6,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Callable
 
 from .._errors import LlmHostError
 from .._process import systemd
 from . import evidence
 from .analysis import Analysis
+from .ending import Ending, ending
 from .lines import Raw, parse
 from .verdict import Facts, Verdict, conclude
 
 PIECE = 1024 * 1024
 REVERSE_SAMPLE = 256 * 1024
 REVERSE_LIMIT = 64 * 1024 * 1024
+GONE = {
+    True: "The server was ready. It was stopped since.",
+    False: "The server was ready. It does not run any more, and nothing tells of a failure.",
+}
 
 
 def diagnose(data: bytes, facts: Facts | None = None) -> Verdict:
@@ -84,13 +89,17 @@ def diagnose_unit(
             unit=unit,
         )
     uid, gid, folder = user_of(unit)
-    ended = not now.running and now.invocation_id == invocation
+    last = now.invocation_id == invocation
+    ended = not now.running or not last
+    end = ending(invocation) if ended else Ending()
+    if ended and last:
+        end = replace(end, exit_code=now.exit_code, signal=now.signal)
     facts = Facts(
-        exit_code=now.exit_code if ended else None,
-        signal=now.signal if ended else None,
+        exit_code=end.exit_code,
+        signal=end.signal,
         live=True,
         restarts=now.restarts,
-        oom_kills=1 if ended and now.result == "oom-kill" else None,
+        oom_kills=1 if end.out_of_memory or (ended and last and now.result == "oom-kill") else None,
         path_state=lambda path: path_state(path, uid, gid, folder),
     )
     analysis = Analysis()
@@ -102,8 +111,12 @@ def diagnose_unit(
         watched = _watched(unit, invocation, state_dir)
         if watched is not None:
             return watched
-        verdict = conclude(analysis, "stopped" if now.stopped else "failed", facts)
-    if outside is None or now.invocation_id != invocation or not evidence.wanted(verdict):
+        verdict = conclude(analysis, "stopped" if end.asked or (last and now.stopped) else "failed", facts)
+    elif ended and verdict.outcome == "ready":
+        if end.asked or not (end.exit_code or end.signal or facts.oom_kills):
+            return replace(verdict, message=GONE[end.asked], detail={**verdict.detail, "ended": True})
+        verdict = conclude(analysis, "crashed_after_ready", facts)
+    if outside is None or not last or not evidence.wanted(verdict):
         return verdict
     since, until = between(unit)
     options = analysis.tracker.options
