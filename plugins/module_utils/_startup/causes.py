@@ -3,7 +3,8 @@
 """The table of causes: why a server did not start. One row each; the rows lie in the ``causes_*`` files.
 
 A pattern is a template of what SGLang, torch, NCCL, Python or a shell print. The order of the table is the order in
-which a failure is tried against it: rows that name a resource first, rows that know only a shape last.
+which a failure is tried against it: rows that name a resource first, rows that know only a shape last, and before
+these the places of ``causes_place``.
 ``tier`` ranks the failures of one start: 3 names the resource, 2 is a cause, 1 is what a process tells of its
 neighbour's death, 0 is a shape (a defect somewhere in SGLang).
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from . import causes_config, causes_install, causes_kernel, causes_memory, causes_network, causes_process
-from .cause import Cause
+from . import causes_config, causes_install, causes_kernel, causes_memory, causes_network, causes_place, causes_process
+from .cause import Cause, Pattern
 
 DOCS = "catalogue.html#"
+PLACE_TIER = 1  # what a row knows by its words is a better root
 
 
 def docs(cause: str) -> str:
@@ -56,8 +58,8 @@ def by_id() -> dict[str, Cause]:
 def warm() -> int:
     """Compile every pattern now, so that the verdict needs no time for it later. Returns how many there are."""
     count = 0
-    for row in table():
-        for one in row.patterns:
+    for patterns in [*(row.patterns for row in table()), [place for _name, place in causes_place.PLACES]]:
+        for one in patterns:
             for text in (one.text, one.frames, one.last):
                 if text:
                     compiled(text)
@@ -80,7 +82,17 @@ def classify(
 ) -> Match | None:
     """The first row whose pattern is in the message of a failure, or None."""
     for row in table():
-        found = _try(row, lines, frames, phase, drafting, kind)
+        if row.tier == 0:
+            continue
+        found = _try(row, row.patterns, lines, frames, phase, drafting, kind)
+        if found is not None:
+            return found
+    for name, place in causes_place.PLACES:
+        found = _try(by_id()[name], (place,), lines[:1], frames, phase, drafting, kind)
+        if found is not None:
+            return replace(found, tier=PLACE_TIER)
+    for row in table():
+        found = _try(row, row.patterns, lines, frames, phase, drafting, kind) if row.tier == 0 else None
         if found is not None:
             return found
     return None
@@ -90,14 +102,22 @@ def matches(
     lines: list[str], frames: list[str], phase: str, drafting: bool = False, kind: str = "exception"
 ) -> list[Match]:
     """Every row that a failure hits; the tests hold that an example hits its own row only."""
-    found = (_try(row, lines, frames, phase, drafting, kind) for row in table())
+    found = (_try(row, row.patterns, lines, frames, phase, drafting, kind) for row in table())
     return [match for match in found if match is not None]
 
 
-def _try(row: Cause, lines: list[str], frames: list[str], phase: str, drafting: bool, kind: str) -> Match | None:
-    if row.phases and phase not in row.phases:
+def _try(
+    row: Cause,
+    patterns: tuple[Pattern, ...],
+    lines: list[str],
+    frames: list[str],
+    phase: str,
+    drafting: bool,
+    kind: str,
+) -> Match | None:
+    if row.phases and phase not in row.phases and patterns is row.patterns:
         return None
-    for one in row.patterns:
+    for one in patterns:
         if one.phases and phase not in one.phases:
             continue
         if one.kind and one.kind != kind:

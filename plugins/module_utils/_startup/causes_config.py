@@ -55,6 +55,13 @@ ARGUMENTS = (
             ),
             p(r"error: (?P<problem>the following arguments are required): (?P<option>[^\n]{1,200})"),
             p(r"(?P<problem>(?P<option>--model-path) is required)"),
+            p(
+                r"(?:ValueError|AssertionError): (?P<problem>(?:Unknown|Invalid|Unsupported) "
+                r"(?P<option>load_format|load format|attention backend|kv_cache_dtype|dtype|sampling backend|"
+                r"grammar backend|schedule policy|speculative algorithm|device|quantization)\b[^\n]{0,200})",
+                phases=("import", "args", "init_distributed", "load_weights", "kv_cache"),
+            ),
+            p(r"ValueError: (?P<option>load format) (?P<problem>'[^'\n]{1,60}' is not supported[^\n]{0,200})"),
             p(r"KeyError: '(?P<value>[A-Z]{4,8})'", frames=r"uvicorn/config\.py"),
             p(r"exec: (?P<option>-{1,2}\S{0,80}): (?P<problem>invalid option)"),
             p(r"(?:JSONDecodeError|ValueError: Invalid JSON).{0,200}", last=r"server_args\.py"),
@@ -64,7 +71,7 @@ ARGUMENTS = (
                 frames=_ARGS_FRAMES,
             ),
         ),
-        phases=("import", "args", "init_distributed", "http", "warmup"),
+        phases=("import", "args", "init_distributed", "load_weights", "kv_cache", "http", "warmup"),
         misleading=("with a wrong --log-level the warm-up thread prints connection errors first",),
         remedies=(
             r(
@@ -88,7 +95,7 @@ ARGUMENTS = (
         patterns=(
             p(
                 r"(?:User-specified|Target model's|[\w' -]{1,40}) context_length \((?P<asked>\d+)\) is "
-                r"greater than the derived context_length \((?P<derived>\d+)\)",
+                r"greater than the(?: derived context_length \((?P<derived>\d+)\)| ?$)",
                 kind="exception",
             ),
         ),
@@ -236,6 +243,13 @@ _INVALID_COMBINATION = Cause(
         ),
         p(r"AssertionError: (?P<problem>SGLANG_CPU_OMP_THREADS_BIND is not set[^\n]{0,200})"),
         p(
+            r"(?:AssertionError|ValueError|NotImplementedError|RuntimeError): (?P<problem>[^\n]{1,160}\b(?:does not|"
+            r"doesn't|do not|don't|cannot|not yet) (?:yet |currently )?(?:support|be (?:used|combined) with|work with) "
+            r"(?:speculative decoding|(?:pipeline|tensor|expert|data|context) parallel|DP attention|LoRA|PP\b|EP\b|"
+            r"overlap|radix cache|chunked prefill|two[- ]batch overlap|CUDA graph|PD[ -]disagg|disaggregation)"
+            r"[^\n]{0,160})"
+        ),
+        p(
             r"(?:AssertionError|ValueError): (?P<problem>[^\n]{0,200}(?:--[a-z][\w-]{2,60}|"
             r"`[a-z][\w-]{2,60}`)[^\n]{0,80}(?:requires?|conflicts?|must|cannot|can't|not supported|only "
             r"support)[^\n]{0,200})",
@@ -329,6 +343,10 @@ MODEL = (
             ),
             p(r"Unrecognized (?:image |video )?process(?:or|ing) class"),
             p(r"(?:ValueError|RuntimeError): (?:No processor registered|Processor for architecture)"),
+            p(
+                r"AttributeError: '\w{0,60}Tokenizer\w{0,20}' object has no attribute "
+                r"'(?:tokenizer|image_processor|video_processor|feature_extractor)'"
+            ),
         ),
         misleading=("the text points to the Hub although the folder is local",),
         remedies=(
@@ -525,6 +543,7 @@ MODEL = (
             ),
             p(r"Cannot find model module\. '(?P<architecture>\w{1,100})' is not a registered model"),
             p(r"Unrecognized configuration class (?:<class '[\w.]{0,200}?)?(?P<architecture>\w{1,100})'?>?"),
+            p(r"ValueError: Unrecognized configuration class"),
             p(
                 r"TypeError: 'NoneType' object is not (?:subscriptable|iterable)",
                 last=r"model_config\.py|hf_transformers_utils\.py|get_model_architecture|utils\.py:get_model_arch",
@@ -579,6 +598,7 @@ MODEL = (
                 r"KeyError: '(?P<problem>(?:layers\.0|midlayer|fc|d2t|t2d|embed_tokens)\.[^'\n]{1,160})'",
                 frames=r"eagle|draft|nextn|speculative",
             ),
+            p(r"KeyError: '(?P<problem>(?:model\.)?(?:midlayer|d2t|t2d|draft_model|eagle_module)\b[^'\n]{0,160})'"),
             p(
                 r"(?P<problem>(?:KeyError|ValueError|AttributeError|ModuleNotFoundError)[^\n]{0,200})",
                 last=r"eagle\w*\.py|_nextn\.py|nextn\.py|eagle_worker|draft",
@@ -747,6 +767,7 @@ MODEL = (
         message="The checkpoint does not fit the model's class: {name}.",
         patterns=(
             p(r"KeyError: '(?P<name>(?:[\w-]{1,80}\.){1,20}[\w-]{1,80})'", kind="exception", phases=("load_weights",)),
+            p(r"KeyError: '(?P<name>(?:[\w-]{1,80}\.){0,20}layers\.\d{1,4}\.[\w.-]{1,200})'", kind="exception"),
             p(
                 r"KeyError: '(?P<name>(?:[\w-]{1,80}\.){1,20}(?:weight|bias|scale|weight_scale(?:_inv)?|"
                 r"qweight|scales|qzeros))'",

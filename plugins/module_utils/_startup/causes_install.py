@@ -34,7 +34,14 @@ COMPILERS = (
                 r"(?P<problem>(?:requires?|need) (?:nvcc|CUDA|gcc|GCC) (?:version )?>?=? ?\d[^\n]{0,100})",
                 frames=r"jit|cpp_ext|compil",
             ),
-            p(r"(?P<problem>Command '\[?'?ninja'?.{0,200}returned non-zero exit status \d{1,3})", kind="exception"),
+            p(
+                r"CalledProcessError: (?P<problem>Command '?\[?'?(?:[^'\n ]{0,200}/)?"
+                r"(?:ninja|nvcc|hipcc|gcc|g\+\+|c\+\+|clang\+?\+?|cc)\b[^\n]{0,200})",
+            ),
+            p(
+                r"(?P<problem>(?:/ld|\bld|collect2)(?:\.\w{2,5})?: (?:error: )?"
+                r"(?:cannot find|unable to find)[^\n]{1,100})"
+            ),
             p(r"(?P<problem>Error compiling objects for extension|Error building extension '[^'\n]{1,120}')"),
         ),
         misleading=("hundreds of compiler lines after the exception", 'the "Possible solutions" are wrong here'),
@@ -70,7 +77,7 @@ ROWS = (
                 r"compatibility was attempted"
             ),
             p(r"undefined symbol: (?P<symbol>cu[A-Z]\w{2,60})"),
-            p(r"CUDA driver version is insufficient for CUDA runtime version"),
+            p(r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"),
             p(r"the provided PTX was compiled with an unsupported toolchain"),
         ),
         misleading=("cu* symbols belong to libcuda: the driver, not the wheel", '"too old" can be a harmless warning'),
@@ -95,6 +102,10 @@ ROWS = (
             ),
             p(r"Error 802: system not yet initialized|CUDA_ERROR_NOT_INITIALIZED|cudaErrorSystemNotReady"),
             p(r"Torch not compiled with CUDA enabled|has no attribute '_cuda_(?:setDevice|getDeviceCount|init)'"),
+            p(
+                r"(?:nvidia|rocm|hl|npu|xpu|mthreads)-smi not found\. Ensure|"
+                r"No (?:CUDA|HIP) devices? (?:was |were )?(?:found|available)"
+            ),
             p(
                 r"Cannot find a (?:GPU|device)|No GPU (?:found|detected|available)|0 active drivers \(\[\]\)",
                 kind="exception",
@@ -148,6 +159,7 @@ ROWS = (
         patterns=(
             p(r"(?P<problem>Could not run '[\w:]{1,80}' with arguments from the '(?:CUDA|HIP)' backend)"),
             p(r"(?P<problem>undefined symbol: (?!cu[A-Z])\S{1,200})", kind="exception"),
+            p(r"^\S{1,300}\.so[\w.]{0,20}: (?P<problem>undefined symbol: (?!cu[A-Z])\S{1,200})"),
             p(r"- (?:ImportError|OSError): (?P<problem>[^\n]{1,300})", frames=r"sgl_kernel"),
             p(r"(?P<problem>Could not load any common_ops library)"),
             p(
@@ -263,9 +275,10 @@ ROWS = (
                 r")?'(?!sglang'|sgl_kernel|deep_gemm)[\w.]{1,160}'[^\n]{0,200})"
             ),
             p(
-                r"No module named '(?P<problem>(?:vllm|transformers|torch|flashinfer|outlines|triton|"
+                r"No module named '?(?P<problem>(?:vllm|transformers|torch|flashinfer|outlines|triton|"
                 r"xgrammar|pydantic|huggingface_hub|torchvision|deep_gemm|sgl_kernel|compressed_tensors|"
-                r"numpy|torchao|fastapi|starlette|cutlass)\.[\w.]{1,120})'"
+                r"numpy|torchao|fastapi|starlette|cutlass|aiter|torch_npu|modelscope|tokenizers|"
+                r"flash_attn|deep_ep|mooncake|kernels|scipy|uvicorn|prometheus_client|quack|tilelang)\.[\w.]{1,120})"
             ),
             p(
                 r"(?P<problem>\S{1,100}\(\) (?:got an unexpected keyword argument|missing \d+ required "
@@ -282,17 +295,21 @@ ROWS = (
                 kind="exception",
             ),
             p(r"(?P<problem>(?:DistributionNotFound|VersionConflict|ContextualVersionConflict)[^\n]{0,160})"),
-            p(
-                r"(?P<problem>module '(?:torch|transformers|triton|flashinfer|vllm|numpy|torchvision|"
-                r"cutlass|xgrammar|outlines|pydantic|huggingface_hub)[\w.]{0,80}' has no attribute "
-                r"'\w{1,80}')"
-            ),
+            p(r"(?P<problem>(?:partially initialized )?module '(?!sglang)[\w.]{1,120}' has no attribute '\w{1,80}')"),
             p(r"(?P<problem>(?:AssertionError|RuntimeError)[^\n]{0,60})$", frames=r"/deep_gemm/", last=r"/deep_gemm/"),
             p(
                 r"(?P<problem>numpy\.dtype size changed|A module that was compiled using NumPy 1[^\n]{0,80})",
                 kind="exception",
             ),
             p(r"(?P<problem>duplicate template name|operator torchvision::nms does not exist)"),
+            p(
+                r"(?P<problem>[^\n]{0,80}[Cc]ompatibility (?:[Ii]ssue|[Pp]roblem|[Ee]rror)[^\n]{0,120})",
+                kind="exception",
+            ),
+            p(
+                r"(?:ValueError|RuntimeError|ImportError): (?P<problem>(?:[Tt]ransformers|[Tt]orch|[Tt]riton|"
+                r"[Ff]lash[Ii]nfer|vLLM|vllm|sgl-kernel|sglang-kernel|xgrammar) version [^\n]{0,160})"
+            ),
         ),
         misleading=("ModuleNotFoundError of a submodule is a question of the version",),
         remedies=(

@@ -117,6 +117,15 @@ ROWS = (
                 kind="exception",
             ),
             p(r"(?P<problem>n?head(?:s|_dim)? ?= ?\d+ (?:is )?not supported[^\n]{0,80})"),
+            p(r"(?P<problem>Invalid configuration ?: NUM_MMA[^\n]{0,160})"),
+            p(r"(?P<problem>[Oo]nly [^\n]{0,200}\bbackends? (?:is|are) supported[^\n]{0,200})", kind="exception"),
+            p(
+                r"(?:Error|Exception): (?P<problem>[^\n]{1,160}\b(?:not|only) (?:yet )?(?:be )?"
+                r"(?:supported|implemented|compatible) (?:for|by|on|in|with|when using) (?:the )?"
+                r"(?:[Ff]lash[Ii]nfer|[Ff]lash[ _]?[Aa]ttention|FlashMLA|Triton|triton|CUTLASS|"
+                r"[Cc]utlass|FA[234]|fa[234]|TRT-?LLM|trtllm|Marlin|DeepGEMM|deep_gemm|"
+                r"AITER|aiter|torch_native|[Aa]scend)\b[^\n]{0,160})"
+            ),
             p(r"(?P<problem>AclNN_\w{1,60}\(EZ\d{4}\)[^\n]{0,200}|(?:EZ|E[A-Z])\d{4}: [^\n]{0,200})"),
             p(
                 r"(?P<problem>Triton Error \[(?:HIP|CUDA)\]: {1,3}Code: 1[^\n]{0,80}|Triton Error "
@@ -166,7 +175,7 @@ ROWS = (
         patterns=(
             p(r"custom_all_reduce\.cuh?:\d{1,5}"),
             p(r"peer access is not supported between these two devices", frames=r"."),
-            p(r"^Failed: .{0,200}peer access"),
+            p(r"^(?:Failed|RuntimeError): .{0,200}peer access is not supported"),
             p(r"cudaIpcOpenMemHandle|invalid argument.{0,40}custom_all_reduce", frames=r"custom_all_reduce|custom_ar"),
             p(r"(?:RuntimeError|AssertionError)", last=r"custom_all_?reduce|custom_ar", phases=_RUNNING),
         ),
@@ -191,6 +200,8 @@ ROWS = (
         message="A kernel got another data type than it expects: {problem}.",
         patterns=(
             p(r"(?P<problem>expected scalar type \w{1,20} but found \w{1,20})"),
+            p(r"(?P<problem>expected (?:input )?dtype ?=[^\n]{0,80})"),
+            p(r"(?P<problem>Check failed: [^\n]{0,120}dtype(?:\(\))? ?[=!]=[^\n]{0,160})"),
             p(
                 r"(?P<problem>expected (?:m1 and m2|mat1 and mat2) to have the same dtype[^\n]{0,80}|"
                 r"must have the same dtype[^\n]{0,80})"

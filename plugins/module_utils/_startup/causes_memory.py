@@ -12,7 +12,7 @@ from .cause import remedy as r
 _OOM = (
     r"(?:OutOfMemoryError|OutOfMemory|RuntimeError: (?:CUDA|HIP|NPU|XPU) out of memory|(?:CUDA|HIP|NPU|"
     r"XPU|MUSA) out of memory|CUDA error: out of memory|"
-    r"hipErrorOutOfMemory|cudaErrorMemoryAllocation|HSA_STATUS_ERROR_OUT_OF_RESOURCES)"
+    r"hipErrorOutOfMemory|cudaErrorMemoryAllocation|NV_ERR_NO_MEMORY|HSA_STATUS_ERROR_OUT_OF_RESOURCES)"
     r"(?:[^\n]{0,60}Tried to allocate (?P<asked>[\d.]+ [KMGT]iB)(?:[^\n]{0,40}GPU "
     r"(?P<gpu>\d+)[^\n]{0,60}?total capac?i?ty of (?P<total>[\d.]+ [KMGT]iB)[^\n]{0,20}?of which "
     r"(?P<free>[\d.]+ [KMGT]iB) is free)?)?"
@@ -146,6 +146,7 @@ ROWS = (
         patterns=(
             p(_OOM, phases=("graph_capture", "compile")),
             p(_OOM, frames=r"cuda_graph_runner|init_cuda_graphs|graph_runner\.py"),
+            p(r"[Cc]apture [^\n]{0,40}graphs? failed: [^\n]{0,80}?" + _OOM),
         ),
         remedies=(
             r("lower_fraction", "Lower --mem-fraction-static.", {"mem_fraction_static": "<lower by 0.05>"}),

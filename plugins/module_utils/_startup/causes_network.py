@@ -72,6 +72,7 @@ ROWS = (
                 r"(?:DistNetworkError|The client socket has (?:timed out|failed to connect))[^\n]{0,200}",
                 kind="exception",
             ),
+            p(r"waitForInput: [^\n]{0,200}timed out after (?P<ms>\d+)ms", tier=1),
             p(r"Gloo connectFullMesh failed|Unable to resolve hostname|makeDeviceForHostname|makeDeviceForInterface"),
             p(r"RendezvousConnectionError|RendezvousTimeoutError"),
             p(
@@ -159,7 +160,11 @@ ROWS = (
                 r"(?P<problem>(?:rdma_\w{1,40}|worker_pool|transfer_engine\w{0,40}|ib_\w{1,30}|"
                 r"ibgda)\.(?:cpp|cc|cu|h):\d{1,5}[^\n]{0,200})"
             ),
-            p(r"(?P<problem>(?:nvshmem|NVSHMEM)[^\n]{0,160}(?:fail|abort|ERROR|error)[^\n]{0,80})"),
+            p(
+                r"(?P<problem>(?:nvshmem|NVSHMEM)[^\n]{0,160}(?:fail|abort|ERROR|error|non-zero status|"
+                r"API called before)[^\n]{0,80})"
+            ),
+            p(r"transfer_\w{1,40}\.(?:cpp|cc):\d{1,5}\] (?P<problem>[^\n]{0,60}[Ff]ail[^\n]{0,160})"),
             p(
                 r"(?P<problem>(?:Mooncake|mooncake|NIXL|nixl)[^\n]{0,120}(?:fail|error|not found|unable)[^\n]{0,120})",
                 kind="exception",
@@ -200,7 +205,10 @@ ROWS = (
             p(r"(?P<problem>hipIpcGetMemHandle[^\n]{0,80})"),
             p(r"DistBackendError: (?P<problem>[^\n]{1,200})"),
             p(r"(?P<problem>(?:HCCL|RCCL|MCCL|XCCL) (?:error|function error)[^\n]{0,120})"),
-            p(r"NCCL WARN (?P<problem>(?:Cuda failure|Call to|Error|Failed|Could not|NET/IB)[^\n]{0,160})"),
+            p(
+                r"NCCL WARN (?P<problem>(?:Cuda failure|Call to|Error|Failed|Could not|NET/IB|[^\n]{1,100}"
+                r"(?:failed|error|abort|mismatch))[^\n]{0,160})"
+            ),
         ),
         misleading=("the reason stands only where NCCL_DEBUG=INFO is set",),
         remedies=(
@@ -307,6 +315,8 @@ ROWS = (
                 r"didn't finish loading"
             ),
             p(r"other ranks that didn't finish loading"),
+            p(r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<rank>\d+)"),
+            p(r"gloo/\S{1,120}\] Timed out waiting \d+ms for (?:send|recv) operation to complete"),
             p(r"TCPStore.{0,120}(?:recvValue|Broken pipe|reset)|Failed to recv, got 0 bytes|recvValue failed"),
         ),
         misleading=("its own hints (graphs, memory) are wrong",),

@@ -226,7 +226,12 @@ ROWS = (
         patterns=(
             p(
                 r"(?P<problem>device-side assert triggered|an illegal memory access was encountered|"
-                r"misaligned address|unspecified launch failure)"
+                r"misaligned address|unspecified launch failure|an illegal instruction was encountered|"
+                r"shape mismatch: value tensor of shape[^\n]{0,120})"
+            ),
+            p(
+                r"^TypeError: (?P<problem>\w{1,60}\(\)(?:: argument [^\n]{1,160}|"
+                r"[^\n]{0,20}received an invalid combination[^\n]{0,200}))"
             ),
             p(
                 r"^(?:\w+\.){0,6}(?P<problem>(?:NameError|AttributeError|UnboundLocalError|TypeError|"

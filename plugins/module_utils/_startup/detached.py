@@ -34,9 +34,9 @@ PACKAGE = "llmhost_watch"
 PARTS = (
     "_errors", "_remedy", "_process", "_process.identity", "_process.systemd", "_startup", "_startup.analysis",
     "_startup.cause", "_startup.causes", "_startup.causes_config", "_startup.causes_install", "_startup.causes_kernel",
-    "_startup.causes_memory", "_startup.causes_network", "_startup.causes_process", "_startup.detached",
-    "_startup.evidence", "_startup.failures", "_startup.journal", "_startup.life", "_startup.lines",
-    "_startup.phases", "_startup.readiness",
+    "_startup.causes_memory", "_startup.causes_network", "_startup.causes_place", "_startup.causes_process",
+    "_startup.detached", "_startup.evidence", "_startup.failures", "_startup.journal", "_startup.life",
+    "_startup.lines", "_startup.phases", "_startup.readiness",
     "_startup.session", "_startup.sources", "_startup.unit", "_startup.verdict", "_startup.watch", "_evidence",
     "_evidence.gather", "_evidence.gpus", "_evidence.kernel", "_evidence.places", "_evidence.stack", "_gpu",
     "_gpu.clients", "_gpu.errors", "_gpu.model", "_gpu.nvml", "_gpu.query", "_gpu.smi", "_gpu.xid",

@@ -120,7 +120,8 @@ class Collector:
         found = TRACEBACK.match(text) if "Traceback (" in text else None
         if found is not None:
             self._begin(line, found.group("before"))
-            return None
+            # where the rest of it is lost, these words are all that tells
+            return self._single(line, where) if "warmup error" in found.group("before") else None
         if CHAIN.search(text):
             self._end_message()
             self.chain_next[line.source] = self.chains
@@ -144,6 +145,8 @@ class Collector:
                     self.blocks.pop(block.key, None)
                 return self._single(line, where)
             if frame is not None:
+                if not block.frames:  # a log that is indented as a whole
+                    block.indent = max(block.indent, len(text) - len(text.lstrip()) - 2)
                 if len(block.frames) < FRAMES:
                     block.frames.append("%s:%s" % (frame.group("file"), frame.group("function") or ""))
                 else:
@@ -367,7 +370,8 @@ SINGLE_WORDS = (
     "nvshmem", "RDMA", "ibv_", "Process failed", "xit code", "died", "is dead", "igquit", "SIGQUIT", "crashed",
     "terminated with",
     "nitialization failed", "memory", "oom", "OOM", "No space", "Bus error", "Killed", "mmap", "CRITICAL",
-    "built-in template", "INTERNAL", "not permitted", "leaked", "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
+    "built-in template", "INTERNAL", "not permitted", "leaked", "monitoredBarrier", "timed out", "Gloo connect",
+    "NV_ERR_NO", "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
     "EJ", "EK", "EL", "hit an exception", "peer access", "kernel image", "out of resource", "unbalanced",
     "Not enough", "too small", "SIGTERM", "Gracefully", "could not select", "] [", "finish the model",
 )  # fmt: skip
@@ -399,5 +403,7 @@ SINGLE = re.compile(
     r"leaked semaphore objects|PTA call acl|AclNN_|EZ\d{4}|E[AEHIJKLZ]\d{4}: |hit an exception|peer "
     r"access is not supported|"
     r"no kernel image|out of resource|unbalanced|Not enough (?:memory|space)|too small to serve|SIGTERM "
-    r"received|Gracefully exiting"
+    r"received|Gracefully exiting|"
+    r"reached monitoredBarrier, but|waitForInput: .{0,200}timed out after|Gloo connectFullMesh failed|"
+    r"NV_ERR_NO_MEMORY|Failed to complete transfers|NVSHMEM API called before"
 )

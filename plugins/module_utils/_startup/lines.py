@@ -42,7 +42,7 @@ RUNNING_TRIGGERS = (
     b"server_args=",
 )
 FAILURE_TRIGGERS = (
-    b'  File "',
+    b'File "',
     b"ERROR",
     b"atal",
     b"ailed",
@@ -315,14 +315,19 @@ OUTER = (
     ),
     re.compile(r"\[(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z\] ?"),  # Jenkins and the like
     re.compile(r"\[pod/(?P<source>[\w./-]{1,120})\] ?"),  # kubectl logs --prefix
+    re.compile(
+        r"\[(?!ERROR|WARN|INFO|DEBUG|CRITICAL|FATAL)(?P<source>[A-Z][A-Z_-]{2,20})\] ?"
+    ),  # the tag of some wrapper
+    re.compile(r"(?P<source>\d{1,4}): (?=\S|  File )"),  # srun --label
 )
 
 # SGLang's own: [2025-03-10 16:29:01 DP1 TP4], [16:29:01 TP0], [gpu_id=0], [xxxxxx TP6]
 SGLANG = re.compile(
-    r"\[(?:(?P<date>\d{4}-\d\d-\d\d) )?(?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d{1,6})?(?P<ranks>(?: "
+    r"\[(?:(?P<date>\d{4}-\d\d-\d\d) |\d\d-\d\d )?(?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d{1,6})?(?P<ranks>(?: "
     r"[A-Z]{2,4}\d{1,4}){0,6})\] ?"
     r"|\[gpu(?:_id)?=(?P<gpu>\d{1,3})\] ?"
-    r"|\[x{3,20}(?P<masked>(?: [A-Z]{2,4}\d{1,4}){1,6})\] ?"
+    r"|\[x{0,20}(?P<masked>(?: [A-Z]{2,4}\d{1,4}){1,6})\] ?"
+    r"|\[\d{4}-\d\d-\d\d\] ?"  # a logger of somebody who left out the clock
 )
 # A logger of somebody else's configuration, and the module that 0.5.9 puts before its text.
 LOGGER = (
@@ -338,6 +343,7 @@ LOGGER = (
     re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) [\w.]{1,60}\.py:\d{1,6}: ?"),
     re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {2,8}"),  # uvicorn
 )
+STRAIGHT = {0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'}
 # tqdm: a crash text can be glued to the end of a bar.
 BAR_END = re.compile(r"\[(?:\d{1,3}:)?\d{1,2}:\d\d<[^\]\[]{1,40}\]")
 
@@ -347,6 +353,8 @@ def parse(raw: Raw) -> Line:
     text = raw.data.decode("utf-8", "replace").replace("\x00", "")
     if "\x1b" in text or "m" in text and "[" in text:
         text = ANSI.sub("", text)
+    if "\u2018" in text or "\u2019" in text:  # quotes that a word processor has made
+        text = text.translate(STRAIGHT)
     text = text.rstrip()
     source = stamp = rank = ""
     level = ""

@@ -738,6 +738,67 @@ MORE = [
         "hf_offline",
         trace(RUN, "huggingface_hub/utils/_http.py:backoff") + "httpx.ConnectError: [Errno -3] Temporary failure\n",
     ),
+    # words that other people's logs had (their sentences are not here, only their shapes)
+    ("driver_too_old", GRAPHF + "RuntimeError: CUDA error code=35(b'cudaErrorInsufficientDriver')\n"),
+    (
+        "package_version_mismatch",
+        ARGF + "RuntimeError: CRITICAL WARNING: PyTorch 9.9.9 & CuDNN Compatibility Issue Detected\n",
+    ),
+    ("package_version_mismatch", IMPORT + "AttributeError: module 'aiter' has no attribute 'dtypes'\n"),
+    (
+        "package_version_mismatch",
+        IMPORT + "ImportError: cannot import name \u2018build\u2019 from \u2018outlines.fsm\u2019 (/x/fsm.py)\n",
+    ),
+    (
+        "package_version_mismatch",
+        CONFF
+        + "ValueError: Transformers version 4.1.0 is not supported for model /m or model type m. Please upgrade\n",
+    ),
+    ("jit_toolchain", GRAPHF + "subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/" + "x" * 300 + "\n"),
+    (
+        "jit_toolchain",
+        GRAPHF + "RuntimeError: it did not build\n/usr/bin/ld: cannot find -lcudart: No such file or directory\n",
+    ),
+    (
+        "backend_unsupported",
+        "AssertionError: Only {'a', 'b'} backends are supported on Blackwell GPUs for hybrid models. Got c.\n",
+    ),
+    ("backend_unsupported", "AssertionError: apply_something is not supported for Flashinfer\n"),
+    ("dtype_mismatch", "tvm.error.InternalError: Check failed: w.dtype() == dl_float8 (int8 vs. float8) : w must be\n"),
+    (
+        "oom_graph_capture",
+        "worker-1  | Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 1\n",
+    ),
+    ("weight_mismatch", "KeyError: 'model.layers.78.mlp.gate_up_proj.weight'\n"),
+    ("draft_model", LOADF + "KeyError: 'midlayer.self_attn.qkv_proj.weight'\n"),
+    ("kernel_abi_mismatch", "/x/common_ops.cpython-313-x86_64-linux-gnu.so: undefined symbol: numa_get_membind\n"),
+    ("no_gpu", ARGF + "RuntimeError: nvidia-smi not found. Ensure NVIDIA drivers are installed and accessible.\n"),
+    ("args_invalid_value", LOADF + "ValueError: Unknown load_format: something\n"),
+    ("args_invalid_combination", "AssertionError: Currently HybridThing does not support speculative decoding.\n"),
+    (
+        "mm_processor",
+        trace(RUN) + "AttributeError: 'LlamaTokenizerFast' object has no attribute 'image_processor'\n",
+    ),
+    ("custom_allreduce_p2p", "RuntimeError: CUDART error: peer access is not supported between these two devices\n"),
+    (
+        "peer_rank_died",
+        DIST + "[rank3]:[E101 10:00:43.4 ProcessGroupGloo.cpp:143] Rank 3 successfully reached monitoredBarrier, but "
+        "received errors while waiting for send/recv from rank 0. Please check\n" + trace(RUN),
+    ),
+    (
+        "rendezvous_failed",
+        DIST
+        + "[rank3]:[E101 10:00:43.4 ProcessGroupGloo.cpp:143] Gloo connectFullMesh failed with [x.cc:1] no error\n"
+        + trace(RUN),
+    ),
+    ("rdma_transport", LOAD + "/x/nvshmem/src/host/transport/transport.cpp:400: non-zero status: 7\n"),
+    ("nccl_error", DIST + "h1:139:1092 [7] socket.c:485 NCCL WARN socketConnect: Connect to 192.0.2.1<3> failed : x\n"),
+    ("sglang_bug", GRAPHF + "RuntimeError: shape mismatch: value tensor of shape [512, 2] cannot be broadcast\n"),
+    # the start of a traceback whose rest is lost
+    (
+        "warmup_request_failed",
+        WARM + "[2026-01-01 10:01:00] Initialization failed. warmup error: Traceback (most recent call last):\n",
+    ),
     (
         "storage_error",
         LOADF + "safetensors_rust.SafetensorError: Error while reading: Input/output error (os error 5)\n",
@@ -748,6 +809,60 @@ MORE = [
 @pytest.mark.parametrize(("cause", "log"), MORE, ids=[cause for cause, _log in MORE])
 def test_more_templates(cause: str, log: str) -> None:
     test_template(cause, log)
+
+
+PLACES = [  # where a check was written, its words, what it is about
+    ("layers/quantization/gptq.py:__init__", "ValueError: Only 4-bit is supported", "quant_unsupported"),
+    ("layers/quantization/fp8.py:get_quant_method", "NotImplementedError: cannot do this layer", "quant_unsupported"),
+    ("layers/attention/a_backend.py:__init__", "ValueError: This one requires 64 heads", "backend_unsupported"),
+    ("layers/moe/topk.py:select", "AssertionError: Only softmax is known here", "backend_unsupported"),
+    ("multimodal/processors/a.py:__init__", "ValueError: Unknown mode x", "mm_processor"),
+    ("model_loader/loader.py:load_model", "ValueError: Invalid shard layout", "weight_mismatch"),
+    ("models/a.py:load_weights", "RuntimeError: Unsupported packing", "weight_mismatch"),
+    ("models/a.py:__init__", "ValueError: Unsupported gate x. Only silu is known", "arch_unsupported"),
+    ("models/a.py:__init__", "AssertionError: A does not support pipeline parallel", "args_invalid_combination"),
+    ("layers/rotary_embedding.py:get_rope", "ValueError: Unknown RoPE scaling type", "arch_unsupported"),
+    (
+        "model_executor/a_runner.py:__init__",
+        "AssertionError: AGraphRunner does not support b yet",
+        "args_invalid_combination",
+    ),
+    ("lora/lora_manager.py:init_state", "AssertionError: you must specify --max-lora-rank", "args_invalid_combination"),
+    ("environ.py:parse", 'ValueError: "x" is not valid: a boolean is required', "args_invalid_value"),
+    # Python's own errors and torch's are no checks
+    ("layers/attention/a_backend.py:__init__", "TypeError: cannot unpack non-iterable A object", "sglang_bug"),
+    ("layers/linear.py:apply", "RuntimeError: Expected size for first two dimensions of batch2", "sglang_bug"),
+    ("managers/scheduler.py:__init__", "IndexError: list index out of range", "sglang_bug"),
+]
+
+
+@pytest.mark.parametrize(("place", "words", "cause"), PLACES, ids=[place for place, _words, _cause in PLACES])
+def test_a_check_that_no_row_knows_is_told_by_its_place(place: str, words: str, cause: str) -> None:
+    verdict = diagnose((LOAD + trace(RUN, "sglang/srt/" + place) + words + "\n").encode())
+    assert (verdict.outcome, verdict.cause, verdict.evidence["line"]) == ("failed", cause, words)
+
+
+def test_words_that_a_row_knows_go_before_the_place() -> None:
+    first = LOAD + trace(RUN, "sglang/srt/models/a.py:__init__") + "ValueError: Only x is supported here\n"
+    later = trace(RUN, rank=" TP1") + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert diagnose((first + later).encode()).cause == "oom_load_weights"
+
+
+@pytest.mark.parametrize(
+    "before", ["    ", "[SERVER] ", "0: ", "12: "], ids=["indented", "tag", "srun --label", "srun of two digits"]
+)
+def test_what_is_put_before_every_line(before: str) -> None:
+    log = "".join(before + line + "\n" for line in (LOAD + LOADF + "AssertionError\n").splitlines())
+    verdict = diagnose(log.encode())
+    assert (verdict.outcome, verdict.cause) == ("failed", "weight_mismatch"), verdict
+    assert len(verdict.evidence["frames"]) == 3
+
+
+@pytest.mark.parametrize("stamp", ["[01-01 10:00:09] ", "[ TP2] ", "[2026-01-01] "])
+def test_a_stamp_that_lacks_a_part_is_one(stamp: str) -> None:
+    tail = trace(RUN, "sglang/srt/model_executor/model_runner.py:load_model").partition("\n")[2]
+    log = LOAD + stamp + "Scheduler hit an exception: Traceback (most recent call last):\n" + tail
+    assert diagnose((log + "KeyError: 'model.norm.weight'\n").encode()).cause == "weight_mismatch"
 
 
 @pytest.mark.parametrize(

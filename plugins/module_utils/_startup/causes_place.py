@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Private to this collection: may change in any release.
+"""Refusals that no row knows by their words: whoever raised them says what kind of thing was refused.
+
+SGLang holds thousands of checks with a sentence of their own ("X is not supported with Y"). Their words differ, their
+shape and the module that they come from do not. Tried after all rows but those of last resort, and weaker than any.
+"""
+
+from __future__ import annotations
+
+from .cause import Pattern
+from .cause import pattern as p
+
+_WORDS = (
+    r"[Uu]nsupported|[Ss]upport(?:s|ed)?\b|[Uu]nimplemented|[Uu]nknown|[Uu]nrecognized|[Ii]nvalid|[Oo]nly\b|[Rr]equire|"
+    r"[Pp]lease|[Ii]ncompatible|[Nn]ot (?:yet |been )?(?:implemented|available|allowed|compatible|enabled|set)\b|"
+    r"[Ff]ailed to (?:set up|register|create|init)"
+)
+# What torch raises from C++ is a RuntimeError too, so that one needs the clearer words.
+_RAISED = (
+    r"^(?:\w{1,40}\.){0,6}(?:(?:ValueError|AssertionError|NotImplementedError): (?=[^\n]{0,300}?(?:"
+    + _WORDS
+    + r"|\b(?:must|should)\b|[Cc]annot|[Cc]an not|[Cc]an't|divisible|multiple of|[Mm]ismatch|exceeds?\b|[Aa]ligned))|"
+    r"(?:RuntimeError|InternalError|ImportError|Exception): (?=[^\n]{0,300}?(?:"
+    + _WORDS
+    + r")))(?P<problem>[^\n]{1,400})"
+)
+# The same where the sentence names what is chosen by arguments.
+_CHOSEN = _RAISED.replace(
+    "(?P<problem>",
+    r"(?=[^\n]{0,400}?(?:\b(?:tp|pp|dp|ep|cp|moe_dp|attn_tp|page)[_-]size|\b[TPDEC]P\b|"
+    r"(?:pipeline|tensor|expert|data|context) parallel|[Ss]peculative|EAGLE|MTP|LoRA|lora_|[Oo]verlap|"
+    r"[Dd]isaggregation|cuda[ _-]graph|chunked|--[a-z][a-z-]{3,}|SGLANG_[A-Z]))(?P<problem>",
+)
+_STARTING = ("import", "args", "init_distributed", "load_weights", "kv_cache", "graph_capture", "compile")
+
+PLACES: tuple[tuple[str, Pattern], ...] = (
+    ("mm_processor", p(_RAISED, last=r"/multimodal/|/image_processing|/processing_\w{1,60}\.py|/processors/")),
+    (
+        "rdma_transport",
+        p(_RAISED, last=r"/disaggregation/(?:mooncake|nixl|mori|ascend)/\w{1,40}\.py:\w{0,40}(?:regist|engine|init)"),
+    ),
+    (
+        "quant_unsupported",
+        p(
+            _RAISED,
+            last=r"/layers/quantization/|/modelopt|/quantization/|model_loader/.{0,60}[Qq]uant|:\w{0,40}quant_config$",
+        ),
+    ),
+    (
+        "backend_unsupported",
+        p(
+            _RAISED,
+            last=r"/layers/(?:attention|moe)/|/kernels/ops/|/jit_kernel/|/(?:flashinfer|sgl_kernel|deep_gemm|flash_attn|"
+            r"flash_mla|aiter|flash_attention|fla|sageattention|deep_ep)/|attention_backend|attn_backend",
+        ),
+    ),
+    (
+        "args_invalid_value",
+        p(_RAISED, last=r"/environ\.py|cuda_graph_config\.py|_attention_backend_from_str$|_kv_cache_dtype$"),
+    ),
+    ("args_invalid_combination", p(_CHOSEN, last=r"/sglang/", phases=_STARTING)),
+    ("weight_mismatch", p(_RAISED, last=r"/model_loader/|:(?:load_weights|\w{0,40}weight_loader\w{0,20})$")),
+    ("arch_unsupported", p(_RAISED, last=r"/srt/(?:models|configs)/|rotary_embedding|/hf_transformers")),
+    (
+        "args_invalid_combination",
+        p(
+            _RAISED,
+            last=r"/srt/(?:model_executor|speculative|lora|mem_cache|eplb|distributed|managers|entrypoints|"
+            r"disaggregation|hardware_backend|connector|elastic_ep|batch_overlap)/|"
+            r"/srt/(?:server_args|two_batch_overlap|operations\w{0,30})\.py|"
+            r"/layers/(?:dp_attention|communicator\w{0,20}|linear|sampler|logits_processor|vocab_parallel\w{0,20}|"
+            r"radix_attention|pooler|activation|layernorm)\.py|/layers/cp/",
+            phases=_STARTING,
+        ),
+    ),
+)
