@@ -57,8 +57,8 @@ ARGUMENTS = (
             p(r"(?P<problem>(?P<option>--model-path) is required)"),
             p(
                 r"(?:ValueError|AssertionError): (?P<problem>(?:Unknown|Invalid|Unsupported) "
-                r"(?P<option>load_format|load format|attention backend|kv_cache_dtype|dtype|sampling backend|"
-                r"grammar backend|schedule policy|speculative algorithm|device|quantization)\b[^\n]{0,200})",
+                r"(?P<option>load_format|load format|attention backend|kv_cache_dtype|sampling backend|"
+                r"grammar backend|schedule policy|speculative algorithm)\b[^\n]{0,200})",
                 phases=("import", "args", "init_distributed", "load_weights", "kv_cache"),
             ),
             p(r"ValueError: (?P<option>load format) (?P<problem>'[^'\n]{1,60}' is not supported[^\n]{0,200})"),
@@ -302,12 +302,16 @@ MODEL = (
             p(r"LocalEntryNotFoundError"),
             p(r"couldn't connect to '(?P<url>https?://\S{1,100})' to load (?:the|this) files?", kind="exception"),
             p(
-                r"(?:MaxRetryError|ConnectionError|ConnectTimeout|ProxyError|"
-                r"SSLError).{0,120}host='(?P<url>[\w.-]*(?:huggingface\.co|hf-mirror\.com|"
+                r"(?:MaxRetryError|ConnectionError|(?:Connect|Read)Timeout(?:Error)?|ProxyError|"
+                r"SSLError|NameResolutionError|ChunkedEncodingError).{0,120}host='(?P<url>[\w.-]*(?:huggingface\.co|hf-mirror\.com|"
                 r"modelscope\.cn))'",
                 kind="exception",
             ),
             p(r"outgoing traffic has been disabled"),
+            p(
+                r"(?:HfHubHTTPError|HTTPError): (?:429|5\d\d) [^\n]{0,80}url: (?P<url>https?://[\w.-]*(?:huggingface|hf-mirror)\S{0,200})"
+            ),
+            p(r"CAS service error|(?P<url>[\w.-]*xethub\.hf\.co)", kind="exception"),
             p(
                 r"^(?:httpx|httpcore)\.Connect(?:Error|Timeout)\b",
                 kind="exception",
@@ -381,9 +385,11 @@ MODEL = (
             p(r"No module named '(?:sentencepiece|tiktoken|mistral_common)"),
             p(
                 r"has no attribute '(?:eos_token_id|pad_token_id|vocab_size|get_added_vocab|"
-                r"additional_stop_token_ids)'",
+                r"additional_stop_token_ids|keys|items)'",
                 frames=r"tokenizer",
             ),
+            p(r"TypeError: not a string$", frames=r"sentencepiece|tokeniz"),
+            p(r"Converting from SentencePiece and Tiktoken failed"),
             p(r"data did not match any variant of untagged enum (?:ModelWrapper|PyPreTokenizerTypeWrapper)"),
         ),
         misleading=("in 0.2.x it comes late, after the graphs",),
@@ -410,6 +416,8 @@ MODEL = (
             p(r"Repo id must (?:be|use|start)[^\n]{0,120}?: '(?P<path>[^']{1,400})'"),
             p(r"Incorrect path_or_model_id: '(?P<path>[^']{1,400})'"),
             p(r"HFValidationError"),
+            p(r"Can't load the configuration of '(?P<path>[^'\n]{1,400})'"),
+            p(r"NotADirectoryError: \[Errno 20\] Not a directory: '(?P<path>[^'\n]{1,400})/[\w.-]{1,80}\.json'"),
             p(r"(?P<path>\S{1,300}) is not a local folder and is not a valid model identifier"),
             p(r"RepositoryNotFoundError|404 Client Error.{0,80}huggingface\.co"),
             p(r"RevisionNotFoundError|Revision Not Found"),
@@ -450,6 +458,7 @@ MODEL = (
                 r"does not appear to have (?:a file named|files? named) "
                 r"(?!(?:video_)?(?:pre)?processor_config)(?P<path>\(?'?[\w.-]{1,120})"
             ),
+            p(r"Error no file named [^\n]{1,200} found in directory (?P<path>\S{1,400}?)\.?$"),
             p(r"Cannot find any model weights with [`'\"](?P<path>[^`'\"]{1,400})"),
             p(
                 r"references (?P<count>\d+) shard file\(s\) missing from (?P<folder>\S{1,300})(?: "

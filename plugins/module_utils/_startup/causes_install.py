@@ -42,6 +42,8 @@ COMPILERS = (
                 r"(?P<problem>(?:/ld|\bld|collect2)(?:\.\w{2,5})?: (?:error: )?"
                 r"(?:cannot find|unable to find)[^\n]{1,100})"
             ),
+            p(r"(?P<problem>Ninja build failed)"),
+            p(r"Assertion error \(\S{0,120}jit/\S{1,80}\): (?P<problem>[^\n]{1,160})"),
             p(r"(?P<problem>Error compiling objects for extension|Error building extension '[^'\n]{1,120}')"),
         ),
         misleading=("hundreds of compiler lines after the exception", 'the "Possible solutions" are wrong here'),
@@ -77,6 +79,7 @@ ROWS = (
                 r"compatibility was attempted"
             ),
             p(r"undefined symbol: (?P<symbol>cu[A-Z]\w{2,60})"),
+            p(r"unsatisfied condition: (?:cuda|driver) ?>="),  # NVIDIA's container runtime
             p(r"CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver"),
             p(r"the provided PTX was compiled with an unsupported toolchain"),
         ),
@@ -94,7 +97,8 @@ ROWS = (
         meaning="The process sees no usable GPU.",
         message="The process sees no usable GPU.",
         patterns=(
-            p(r"could not select device driver"),
+            p(r"could not select device driver|nvidia-container-cli: (?:initialization|device|detection|mount) error"),
+            p(r"Unexpected error from cudaGetDeviceCount\(\)(?![^\n]{0,300}(?:ordinal|out of memory|Error 80[34]))"),
             p(r"No accelerator \([^)\n]{0,120}\)(?: or platform plugin)? is available"),
             p(
                 r"No (?:CUDA|HIP|NVIDIA) GPUs are available|Found no NVIDIA driver|no CUDA-capable "
@@ -211,6 +215,7 @@ ROWS = (
                 r"(?:OSError|ImportError|RuntimeError).{0,80}(?P<library>lib[\w.+-]{1,60}\.so[\w.]{0,20})"
                 r".{0,20}(?:not found|cannot be found)"
             ),
+            p(r"(?P<library>lib[\w.+-]{1,60}\.so[\w.]{0,20}) (?:cannot|can't|could not) (?:be )?found"),
             p(
                 r"(?:Unable to load|Could not load library|Could not find) (?:any of "
                 r"\{)?(?P<library>lib\w{1,40}\.so[\w.]{0,20})"
@@ -243,6 +248,7 @@ ROWS = (
             p(r"AttributeError: (?:partially initialized )?module 'sglang' has no attribute"),
             p(r"PackageNotFoundError.{0,60}sglang|No package metadata was found for sglang"),
             p(r"(?:can't open file|\bsglang: command not found|python\d?(?:\.\d+)?: command not found)", tier=1),
+            p(r"Failed at step EXEC spawning [^\n]{1,300}: No such file or directory"),  # systemd
             p(r"cannot execute(?::| binary)|exec format error|Exec format error|bad interpreter"),
         ),
         remedies=(
@@ -300,6 +306,13 @@ ROWS = (
             p(
                 r"(?P<problem>numpy\.dtype size changed|A module that was compiled using NumPy 1[^\n]{0,80})",
                 kind="exception",
+            ),
+            p(r"(?P<problem>numpy\.core\.multiarray failed to import|_ARRAY_API not found)", kind="exception"),
+            # the syntax of a newer Python
+            p(
+                r"(?P<problem>SyntaxError: (?:invalid syntax|expected ':')[^\n]{0,40}|"
+                r"unsupported operand type\(s\) for \|: 'type' and 'NoneType')",
+                phases=("import", "args"),
             ),
             p(r"(?P<problem>duplicate template name|operator torchvision::nms does not exist)"),
             p(

@@ -22,6 +22,9 @@ ROWS = (
         message="The installed kernels hold no code for this GPU ({problem}).",
         patterns=(
             p(r"(?P<problem>no kernel image is available|No compiled kernel for CUDA device capability: \d{1,4})"),
+            p(r"(?P<problem>device kernel image is invalid|hipErrorNoBinaryForGpu)"),
+            p(r"(?P<problem>No implement\w{0,10} \w{1,60} for (?:the )?current (?:compute|device)[^\n]{0,50})"),
+            p(r"(?P<problem>and \"?Unsupported architecture\"?)"),
             p(r"(?P<problem>invalid device function|cudaErrorInvalidDeviceFunction|cudaErrorNoKernelImageForDevice)"),
             p(r"(?P<problem>fp8e4(?:nv|b8|b15) not supported in this architecture[^\n]{0,80})"),
             p(
@@ -117,6 +120,12 @@ ROWS = (
                 kind="exception",
             ),
             p(r"(?P<problem>n?head(?:s|_dim)? ?= ?\d+ (?:is )?not supported[^\n]{0,80})"),
+            p(
+                r"(?P<problem>Failed to (?:run|initialize) (?:[Cc]utlass|CUTLASS)[^\n]{0,160}|"
+                r"[Cc](?:utlass|UTLASS)[^\n]{0,80}(?:cannot implement|Error Internal)[^\n]{0,40})",
+                kind="exception",
+            ),
+            p(r"RuntimeError: (?P<problem>Error Internal)$"),
             p(r"(?P<problem>Invalid configuration ?: NUM_MMA[^\n]{0,160})"),
             p(r"(?P<problem>[Oo]nly [^\n]{0,200}\bbackends? (?:is|are) supported[^\n]{0,200})", kind="exception"),
             p(

@@ -12,7 +12,8 @@ from .cause import remedy as r
 _OOM = (
     r"(?:OutOfMemoryError|OutOfMemory|RuntimeError: (?:CUDA|HIP|NPU|XPU) out of memory|(?:CUDA|HIP|NPU|"
     r"XPU|MUSA) out of memory|CUDA error: out of memory|"
-    r"hipErrorOutOfMemory|cudaErrorMemoryAllocation|NV_ERR_NO_MEMORY|HSA_STATUS_ERROR_OUT_OF_RESOURCES)"
+    r"hipErrorOutOfMemory|cudaErrorMemoryAllocation|NV_ERR_NO_MEMORY|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED|"
+    r"CUBLAS_STATUS_NOT_INITIALIZED|HSA_STATUS_ERROR_OUT_OF_RESOURCES)"
     r"(?:[^\n]{0,60}Tried to allocate (?P<asked>[\d.]+ [KMGT]iB)(?:[^\n]{0,40}GPU "
     r"(?P<gpu>\d+)[^\n]{0,60}?total capac?i?ty of (?P<total>[\d.]+ [KMGT]iB)[^\n]{0,20}?of which "
     r"(?P<free>[\d.]+ [KMGT]iB) is free)?)?"
@@ -32,6 +33,7 @@ ROWS = (
             p(r"(?P<problem>GPU (?:\d+ )?is occupied by another process[^\n]{0,100})"),
             # a card in the compute mode EXCLUSIVE_PROCESS that somebody uses, or one in MIG mode without an instance
             p(r"(?P<problem>CUDA-capable device\(s\) is/are busy or unavailable)"),
+            p(r"cudaGetDeviceCount\(\)[^\n]{0,300}(?P<problem>Error 2: out of memory)"),
         ),
         misleading=("the same texts as for too little memory",),
         remedies=(
@@ -225,6 +227,7 @@ ROWS = (
             p(r"Error while creating shared memory segment (?P<segment>/dev/shm/\S{1,80})(?: \(size (?P<size>\d+)\))?"),
             p(
                 r"unable to (?:open|write|allocate) (?:to )?(?:shared memory|file) .{0,60}/dev/shm|"
+                r"unable to (?:open|resize|allocate) shared memory object|"
                 r"/dev/shm.{0,80}(?:No space left|too small|Disk quota)"
             ),
             p(r"Too many open files"),
@@ -247,7 +250,7 @@ ROWS = (
         id="disk_full",
         meaning="A file system is full.",
         message="No space is left on a file system that the server writes to.",
-        patterns=(p(r"\[Errno 28\]|No space left on device|ENOSPC|Disk quota exceeded|\[Errno 122\]"),),
+        patterns=(p(r"\[Errno 28\]|[Nn]o space left on device|ENOSPC|Disk quota exceeded|\[Errno 122\]"),),
         misleading=("a bus error may come first",),
         remedies=(
             r(
@@ -303,7 +306,7 @@ ROWS = (
                 r"RuntimeError: (?:Resource temporarily unavailable|can't start new thread)|"
                 r"BlockingIOError: \[Errno 11\]"
             ),
-            p(r"RuntimeError: .{0,60}(?:[Nn]ot enough|[Ii]nsufficient) (?:host|CPU|system) memory"),
+            p(r"(?:RuntimeError|ValueError): .{0,60}(?:[Nn]ot enough|[Ii]nsufficient) (?:host|CPU|system) memory"),
         ),
         remedies=(
             r(

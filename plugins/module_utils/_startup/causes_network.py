@@ -24,6 +24,7 @@ PORTS = (
                 r"address already in use)"
             ),
             p(r"EADDRINUSE[^\n]{0,120}"),
+            p(r"Bind for (?P<host>\S{1,60}):(?P<port>\d{1,5}) failed: port is already allocated"),  # Docker
             p(
                 r"[Pp]ort (?P<port>\d{1,5}) (?:is )?(?:not available|already in use|in use|is occupied|is already)",
                 kind="exception",
@@ -76,7 +77,7 @@ ROWS = (
             p(r"Gloo connectFullMesh failed|Unable to resolve hostname|makeDeviceForHostname|makeDeviceForInterface"),
             p(r"RendezvousConnectionError|RendezvousTimeoutError"),
             p(
-                r"socket\.gaierror|Name or service not known",
+                r"socket\.gaierror|Name or service not known|OSError: \[Errno 11[0-3]\]",
                 kind="exception",
                 frames=r"torch/distributed|parallel_state|network",
             ),
@@ -195,7 +196,7 @@ ROWS = (
         message="NCCL failed: {problem}.",
         patterns=(
             p(
-                r"NCCL error(?: in: [^\n]{0,160}?)?:? (?P<problem>(?:unhandled|invalid|internal|remote|"
+                r"NCCL [Ee]rror(?: \d{1,2}| in: [^\n]{0,160}?)?:? (?P<problem>(?:unhandled|invalid|internal|remote|"
                 r"system|unknown)[^\n(,]{0,60})"
             ),
             p(

@@ -18,7 +18,8 @@ _WORDS = (
 )
 # What torch raises from C++ is a RuntimeError too, so that one needs the clearer words.
 _RAISED = (
-    r"^(?:\w{1,40}\.){0,6}(?:(?:ValueError|AssertionError|NotImplementedError): (?=[^\n]{0,300}?(?:"
+    r"^(?![^\n]{0,40}signal only works)"
+    r"(?:\w{1,40}\.){0,6}(?:(?:ValueError|AssertionError|NotImplementedError): (?=[^\n]{0,300}?(?:"
     + _WORDS
     + r"|\b(?:must|should)\b|[Cc]annot|[Cc]an not|[Cc]an't|divisible|multiple of|[Mm]ismatch|exceeds?\b|[Aa]ligned))|"
     r"(?:RuntimeError|InternalError|ImportError|Exception): (?=[^\n]{0,300}?(?:"

@@ -229,6 +229,7 @@ ROWS = (
                 r"misaligned address|unspecified launch failure|an illegal instruction was encountered|"
                 r"shape mismatch: value tensor of shape[^\n]{0,120})"
             ),
+            p(r"(?P<problem>Memory access fault by GPU node)", tier=2),  # AMD's word for it
             p(
                 r"^TypeError: (?P<problem>\w{1,60}\(\)(?:: argument [^\n]{1,160}|"
                 r"[^\n]{0,20}received an invalid combination[^\n]{0,200}))"

@@ -371,7 +371,8 @@ SINGLE_WORDS = (
     "terminated with",
     "nitialization failed", "memory", "oom", "OOM", "No space", "Bus error", "Killed", "mmap", "CRITICAL",
     "built-in template", "INTERNAL", "not permitted", "leaked", "monitoredBarrier", "timed out", "Gloo connect",
-    "NV_ERR_NO", "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
+    "NV_ERR_NO", "already allocated", "space left", "container-cli", "Failed at step", "access fault",
+    "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
     "EJ", "EK", "EL", "hit an exception", "peer access", "kernel image", "out of resource", "unbalanced",
     "Not enough", "too small", "SIGTERM", "Gracefully", "could not select", "] [", "finish the model",
 )  # fmt: skip
@@ -405,5 +406,7 @@ SINGLE = re.compile(
     r"no kernel image|out of resource|unbalanced|Not enough (?:memory|space)|too small to serve|SIGTERM "
     r"received|Gracefully exiting|"
     r"reached monitoredBarrier, but|waitForInput: .{0,200}timed out after|Gloo connectFullMesh failed|"
+    r"port is already allocated|no space left on device|nvidia-container-cli: |Failed at step EXEC|"
+    r"Memory access fault by GPU|"
     r"NV_ERR_NO_MEMORY|Failed to complete transfers|NVSHMEM API called before"
 )

@@ -60,6 +60,7 @@ FAILURE_TRIGGERS = (
     b"No such file",
     b"Interrupt",
     b"leaked ",
+    b"access fault",
 )
 PHASE_TRIGGERS = (
     b" begin",
