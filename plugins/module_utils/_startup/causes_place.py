@@ -35,7 +35,19 @@ _CHOSEN = _RAISED.replace(
 )
 _STARTING = ("import", "args", "init_distributed", "load_weights", "kv_cache", "graph_capture", "compile")
 
+# Python's own words about another package's insides: SGLang was written for another version of it.
+_FOREIGN = r"^(?P<problem>(?:AttributeError|TypeError|ImportError): [^\n]{1,400})"
+
 PLACES: tuple[tuple[str, Pattern], ...] = (
+    (
+        "package_version_mismatch",
+        p(
+            _FOREIGN,
+            last=r"/(?:transformers|outlines|vllm|xgrammar|torchao|compressed_tensors|huggingface_hub|tokenizers|pydantic|"
+            r"fastapi|starlette|uvicorn|llguidance|gguf|accelerate|timm|peft|flashinfer|aiter)/",
+            phases=_STARTING,
+        ),
+    ),
     ("mm_processor", p(_RAISED, last=r"/multimodal/|/image_processing|/processing_\w{1,60}\.py|/processors/")),
     (
         "rdma_transport",

@@ -13,6 +13,11 @@ ARGS = "[2026-01-01 10:00:00] server_args=ServerArgs(model_path='/models/a', por
 # cause, where it was raised ("file:function" by line), what is printed
 CASES = [
     (
+        "package_version_mismatch",
+        ("sglang/srt/models/a.py:__init__", "transformers/configuration_utils.py:__getattribute__"),
+        "AttributeError: 'FooConfig' object has no attribute 'rope_theta'\n",
+    ),
+    (
         "model_files_missing",
         ("transformers/modeling_utils.py:from_pretrained",),
         "OSError: Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory /models/a.\n",
