@@ -137,8 +137,17 @@ def canonical(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def resolve(arguments: Mapping[str, Any], geometry: Geometry, version: Version, device: str = "cuda") -> Launch:
-    """Fill in what SGLang fills in; raises ``ArgumentsRefused`` where it stops."""
+def resolve(
+    arguments: Mapping[str, Any],
+    geometry: Geometry,
+    version: Version,
+    device: str = "cuda",
+    generation: int | None = None,
+) -> Launch:
+    """Fill in what SGLang fills in; raises ``ArgumentsRefused`` where it stops.
+
+    ``generation`` is the major number of the cards' compute capability; None where it is not known.
+    """
     given = canonical(arguments)
     hidden: list[HiddenDefault] = []
     speculation = _speculation(given, geometry, version, hidden)
@@ -158,7 +167,7 @@ def resolve(arguments: Mapping[str, Any], geometry: Geometry, version: Version, 
             hidden.append(HiddenDefault("mamba_radix_cache_strategy", strategy, "automatic for linear attention"))
     tp, dp = _size(given, "tp_size"), _size(given, "dp_size")
     attention_dp = dp if _flag(given, "enable_dp_attention") else _size(given, "attn_dp_size")
-    kv_dtype, kv_element_bytes = _kv_element(given, geometry, hidden)
+    kv_dtype, kv_element_bytes = _kv_element(given, geometry, hidden, generation if device == "cuda" else 0)
     context = _positive(given, "context_length")
     if context is None:
         context = geometry.context_length
@@ -295,15 +304,29 @@ _KV_BYTES: dict[str, float] = {
     "fp4_e2m1": 0.5,
 }
 _WEIGHT_KV_BYTES = {"float32": 4.0}
+# From this generation on SGLang keeps the cache of sparse attention (DSA) in FP8 where nothing is said: source of
+# 0.5.3 to 0.5.23, and two public logs of 0.5.3 on such cards.
+_SPARSE_FP8_GENERATION = 10
 
 
-def _kv_element(given: Mapping[str, Any], geometry: Geometry, hidden: list[HiddenDefault]) -> tuple[str, float]:
+def _kv_element(
+    given: Mapping[str, Any], geometry: Geometry, hidden: list[HiddenDefault], generation: int | None
+) -> tuple[str, float]:
     name = str(given.get("kv_cache_dtype") or "auto")
     if name != "auto":
         return name, _KV_BYTES.get(name, 0.0)
     if geometry.fp8_kv_checkpoint:
         hidden.append(HiddenDefault("kv_cache_dtype", "fp8_e4m3", "the checkpoint declares it"))
         return "fp8_e4m3", 1
+    if geometry.latent is not None and geometry.latent.index_head_dim:
+        if generation is None:
+            why = "sparse attention; fp8_e4m3 on cards of compute capability 10 and more, and this card's is not known"
+        else:
+            why = f"sparse attention on a card of compute capability {generation}"
+        fp8 = generation is not None and generation >= _SPARSE_FP8_GENERATION
+        if generation != 0:
+            hidden.append(HiddenDefault("kv_cache_dtype", "fp8_e4m3" if fp8 else "bfloat16", why))
+        return ("fp8_e4m3", 1) if fp8 else ("bfloat16", 2)
     dtype = str(given.get("dtype") or "auto")
     if dtype == "auto":
         return "bfloat16", 2

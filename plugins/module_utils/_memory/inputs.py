@@ -105,7 +105,13 @@ def _gpu(entry: Any, position: int) -> Gpu:
         free_mib=free if isinstance(free, int) else None,
         clients=tuple(_client(client) for client in entry.get("clients") or []),
         unified_memory=bool(entry.get("unified_memory")),
+        generation=_generation(entry.get("compute_capability")),
     )
+
+
+def _generation(capability: Any) -> int | None:
+    major = str(capability).partition(".")[0]
+    return int(major) if major.isdigit() else None
 
 
 def _client(client: Mapping[str, Any]) -> str:

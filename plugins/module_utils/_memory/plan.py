@@ -15,7 +15,7 @@ from .._errors import LlmHostError
 from . import budget as budgets
 from . import coverage, fraction, late, overheads
 from .answer import FAIL, OK, TIGHT, UNKNOWN, Loaded, Plan
-from .arguments import ArgumentsRefused, HiddenDefault, Launch, context_length, resolve
+from .arguments import ArgumentsRefused, HiddenDefault, Launch, context_length
 from .fraction import WorkSizes
 from .pools import Memory, Model, Pools, Stop, solve
 from .problem import Gpu, Problem, ranks_on_host
@@ -38,7 +38,7 @@ def evaluate(problem: Problem) -> Plan:
     """Plan one set of arguments; raises only for input that makes no sense."""
     version = show(problem.version)
     try:
-        launch = resolve(problem.arguments, problem.geometry, problem.version, problem.device)
+        launch = problem.resolve()
     except ArgumentsRefused as refusal:
         return _with_wishes(problem, Plan(FAIL, "args", str(refusal), version, (), (), confidence="high"))
     plan = Plan(UNKNOWN, None, None, version, (), launch.hidden_defaults, launch)

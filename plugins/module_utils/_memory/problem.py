@@ -32,6 +32,7 @@ class Gpu:
     reclaimable_mib: int = 0
     clients: tuple[str, ...] = ()
     unified_memory: bool = False
+    generation: int | None = None  # major number of the compute capability
 
     @property
     def idle_free_gib(self) -> float:
@@ -104,11 +105,17 @@ class Problem:
         if not (self.rocm or self.ascend or self.device == "cuda"):
             return None
         try:
-            launch = resolve(self.arguments, self.geometry, self.version, self.device)
+            launch = self.resolve()
         except ArgumentsRefused:
             return None
         shape = layout(launch.tp, launch.dp, launch.pp, launch.ep)
         return {"host": host, "model": model, "sglang_version": show(self.version), "layout": shape}
+
+    def resolve(self) -> Launch:
+        """The arguments as SGLang fills them in on these cards; raises ``ArgumentsRefused``."""
+        known = {card.generation for card in self.gpus}
+        generation = known.pop() if len(known) == 1 else None
+        return resolve(self.arguments, self.geometry, self.version, self.device, generation)
 
     def used_gpus(self, launch: Launch) -> tuple[Gpu, ...]:
         """The cards that the ranks of this host run on; fewer than needed where the host has not enough."""

@@ -415,7 +415,7 @@ MODEL = (
         patterns=(
             p(r"Repo id must (?:be|use|start)[^\n]{0,120}?: '(?P<path>[^']{1,400})'"),
             p(r"Incorrect path_or_model_id: '(?P<path>[^']{1,400})'"),
-            p(r"HFValidationError"),
+            p(r"HFValidationError|OSError: Repo id must be in the form"),
             p(r"Can't load the configuration of '(?P<path>[^'\n]{1,400})'"),
             p(r"NotADirectoryError: \[Errno 20\] Not a directory: '(?P<path>[^'\n]{1,400})/[\w.-]{1,80}\.json'"),
             p(r"(?P<path>\S{1,300}) is not a local folder and is not a valid model identifier"),
@@ -761,6 +761,7 @@ MODEL = (
                 r"current GPU. Minimum capability: (?P<needed>\d+). Current capability: (?P<has>\d+)"
             ),
             p(r"AssertionError$", last=r"fused_moe\w*/layer\.py"),
+            p(r"Invalid thread config: thread_m_blocks"),  # Marlin has no tile for these sizes
         ),
         misleading=("a bare AssertionError",),
         remedies=(
@@ -834,6 +835,7 @@ MODEL = (
                 r"jinja|py))['\"]"
             ),
             p(r"FileNotFoundError: (?P<path>/\S{1,400})"),
+            p(r"\bfile (?:was )?not found (?:at|in) ['\"](?P<path>/[^'\"\n]{1,300})['\"]", kind="exception"),
         ),
         remedies=(r("fix_path", "Correct the path, or mount the file where the server runs."),),
         examples=("FileNotFoundError: [Errno 2] No such file or directory: '/etc/sglang/eplb.json'",),

@@ -172,7 +172,8 @@ ROWS = (
             ),
             p(r"(?P<problem>No available RDMA|ibv_\w{1,40}[^\n]{0,80}(?:fail|error)[^\n]{0,40})"),
             p(
-                r"(?P<problem>DeepEP[^\n]{0,120}|Assertion error[^\n]{0,200}(?:internode|nvshmem|rdma)[^\n]{0,100})",
+                r"(?P<problem>(?:DeepEP|\bdeep_ep\.(?:cu|cpp|hpp):)[^\n]{0,120}|"
+                r"Assertion error[^\n]{0,200}(?:internode|nvshmem|rdma)[^\n]{0,100})",
                 kind="exception",
             ),
         ),

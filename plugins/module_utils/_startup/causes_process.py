@@ -113,7 +113,10 @@ ROWS = (
         id="watchdog_timeout",
         meaning="The scheduler's watchdog saw no progress.",
         message="The scheduler made no progress for {seconds} s and its watchdog ended the server.",
-        patterns=(p(r"Watchdog timeout \(self\.watchdog_timeout=(?P<seconds>[\d.]+)"), p(r"Watchdog timeout")),
+        patterns=(
+            p(r"[Ww]atchdog timeout \(self\.watchdog_timeout=(?P<seconds>[\d.]+)(?!, self\.soft=True)"),
+            p(r"Watchdog timeout(?! \()"),
+        ),
         misleading=('py-spy\'s "Permission Denied"',),
         remedies=(
             r(
@@ -179,7 +182,7 @@ ROWS = (
         message="A process of the server died without an exception ({problem}).",
         patterns=(
             p(r"(?P<problem>[Ss]ubprocess \S{1,60} \(pid=\d+\) crashed with exit code -?\d+)"),
-            p(r"(?P<problem>died during initialization \(exit code: -?(?!9\b|4\b|6\b|7\b|8\b|11\b)\d+\))"),
+            p(r"(?P<problem>died during initialization \(exit code: -?(?!3\b|9\b|4\b|6\b|7\b|8\b|11\b)\d+\))"),
             p(r"(?P<problem>DataParallelController \d+ terminated with (?!0\b|-(?:4|6|7|8|11)\b)-?\d+)"),
         ),
         misleading=("the launcher of a node with another rank than 0 ends with 0 after it",),
@@ -204,7 +207,11 @@ ROWS = (
         id="unknown_child_death",
         meaning="A rank vanished without a text.",
         message="A process of the server vanished without a text.",
-        patterns=(p(r"leaked (?:shared_memory|semaphore) objects"), p(r"^(?:EOFError|BrokenPipeError)")),
+        patterns=(
+            p(r"leaked (?:shared_memory|semaphore) objects"),
+            p(r"^(?:EOFError|BrokenPipeError)"),
+            p(r"died during initialization \(exit code: -3\)"),  # SIGQUIT: SGLang ended it after a failure elsewhere
+        ),
         remedies=(
             r(
                 "host",

@@ -366,7 +366,8 @@ SINGLE_WORDS = (
     "signal ***", "Segfault", "Segmentation", "terminate called", "what()", "Failed", "FAILED", "CUDA error",
     "HIP error", "NCCL", "nccl", "cudaError", "build stopped", "#error", "undefined symbol", "cannot open",
     "command not found", "No module", "exec", "can't open", "Cannot", "Client Error", "Gated", "RepositoryNot",
-    "Watchdog", "operation timeout", "Timed out", "NOT connected", "failed to connect", "GID", "Memory region",
+    "atchdog", "probability tensor", "operation timeout", "Timed out", "NOT connected", "failed to connect", "GID",
+    "Memory region",
     "nvshmem", "RDMA", "ibv_", "Process failed", "xit code", "died", "is dead", "igquit", "SIGQUIT", "crashed",
     "terminated with",
     "nitialization failed", "memory", "oom", "OOM", "No space", "Bus error", "Killed", "mmap", "CRITICAL",
@@ -390,7 +391,7 @@ SINGLE = re.compile(
     r"undefined symbol|cannot open shared object|command not found|No module named|\bexec: |exec format "
     r"error|can't open file|"
     r"Cannot access gated repo|[45]\d\d Client Error|GatedRepoError|RepositoryNotFound|"
-    r"Watchdog timeout|Watchdog caught|collective operation timeout|Timed out after \d|"
+    r"[Ww]atchdog timeout|probability tensor contains|Watchdog caught|collective operation timeout|Timed out after \d|"
     r"is NOT connected to|failed to connect/validate to host|GID is NULL|Failed to open device|Memory "
     r"region not registered|nvshmem|No available RDMA|ibv_|Process failed for slice|"
     r"Failed to (?:register|modify|initialize|create|get) .{0,60}(?:QP|memory|RDMA|engine|GID|endpoint|context)|"

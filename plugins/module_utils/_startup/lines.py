@@ -61,6 +61,8 @@ FAILURE_TRIGGERS = (
     b"Interrupt",
     b"leaked ",
     b"access fault",
+    b"CRITICAL",
+    b"ssertion",
 )
 PHASE_TRIGGERS = (
     b" begin",

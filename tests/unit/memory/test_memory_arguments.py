@@ -13,6 +13,7 @@ from ansible_collections.llmhost.sglang.plugins.module_utils._memory.arguments i
     canonical,
     resolve,
 )
+from ansible_collections.llmhost.sglang.plugins.module_utils._memory.cells import cells
 from ansible_collections.llmhost.sglang.plugins.module_utils._memory.geometry import from_config
 from ansible_collections.llmhost.sglang.plugins.module_utils._memory.versions import parse
 from ansible_collections.llmhost.sglang.tests.unit.memory import memory_facts
@@ -112,6 +113,34 @@ def test_a_checkpoint_with_an_fp8_cache_is_followed_and_named() -> None:
     launch = resolve({}, from_config(config), (0, 5, 23))
     assert launch.kv_element_bytes == 1
     assert _hidden(launch)["kv_cache_dtype"] == "fp8_e4m3"
+
+
+@pytest.mark.parametrize(
+    ("generation", "device", "size", "named"),
+    [
+        (9, "cuda", 2, "bfloat16"),
+        (10, "cuda", 1, "fp8_e4m3"),
+        (12, "cuda", 1, "fp8_e4m3"),
+        (None, "cuda", 2, "bfloat16"),
+        (None, "npu", 2, None),
+    ],
+)
+def test_sparse_attention_keeps_fp8_on_new_cards(
+    generation: int | None, device: str, size: float, named: str | None
+) -> None:
+    geometry = from_config(memory_facts.config_of("deepseek-ai/DeepSeek-V3.2-Exp"))
+    launch = resolve({"tp_size": 8}, geometry, (0, 5, 9), device, generation)
+    assert launch.kv_element_bytes == size
+    assert _hidden(launch).get("kv_cache_dtype") == named
+    given = resolve({"tp_size": 8, "kv_cache_dtype": "bfloat16"}, geometry, (0, 5, 9), device, generation)
+    assert given.kv_element_bytes == 2 and "kv_cache_dtype" not in _hidden(given)
+
+
+def test_the_cell_of_a_public_start_with_sparse_attention_on_new_cards() -> None:
+    # 61 layers, 656 bytes of keys and values and 132 of the index a row: 43.67 GiB for 975,424 tokens and a page
+    geometry = from_config(memory_facts.config_of("deepseek-ai/DeepSeek-V3.2-Exp"))
+    launch = resolve({"tp_size": 8, "dp_size": 8, "enable_dp_attention": True}, geometry, (0, 5, 3), "cuda", 10)
+    assert cells(launch, geometry, (0, 5, 3)).full_bytes * (975424 + 64) / 2**30 == pytest.approx(43.67, rel=0.001)
 
 
 def test_attention_ranks() -> None:

@@ -39,6 +39,7 @@ SEEN = [
         "index": 0,
         "uuid": "GPU-aaaa",
         "name": "NVIDIA L40S",
+        "compute_capability": "8.9",
         "memory_mib": {"total": 46068, "used": 16000, "free": 29500, "reserved": 568},
         "clients": [{"pid": 4711, "comm": "python3", "memory_mib": 15000}],
     },
@@ -171,6 +172,7 @@ def test_cards_as_gpu_info_returns_them() -> None:
     first, second = asked.gpus
     assert (first.total_mib, first.free_mib, first.clients) == (46068, 29500, ("PID 4711 python3 (15000 MiB)",))
     assert second.free_mib is None
+    assert (first.generation, second.generation) == (8, None)
 
 
 @pytest.mark.parametrize("name", ["0", "GPU-aaaa"])

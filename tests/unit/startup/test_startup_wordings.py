@@ -13,6 +13,38 @@ ARGS = "[2026-01-01 10:00:00] server_args=ServerArgs(model_path='/models/a', por
 # cause, where it was raised ("file:function" by line), what is printed
 CASES = [
     (
+        "watchdog_timeout",
+        (),
+        "[2026-01-01 10:05:00] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
+        "[2026-01-01 10:05:01] Received sigquit from a child process. It usually means the child failed.\n",
+    ),
+    (
+        "quant_unsupported",
+        ("sgl_kernel/gemm.py:gptq",),
+        "RuntimeError: Invalid thread config: thread_m_blocks = 1, x\n",
+    ),
+    ("file_missing", ("sglang/srt/a.py:b",), "sglang.srt.a.MaskMissing: channel mask file not found at '/models/no.safetensors'. Set it\n"),
+    ("rdma_transport", ("deep_ep/buffer.py:init",), "RuntimeError: Failed: CUDA error csrc/deep_ep.cu:279 'invalid'\n"),
+    (
+        "unknown_child_death",
+        (),
+        "RuntimeError: Rank 0 scheduler died during initialization (exit code: -3). If exit code is -9 (SIGKILL), x\n",
+    ),
+    (
+        "kernel_abi_mismatch",
+        (),
+        "[sgl_kernel] CRITICAL: Could not load any common_ops library!\n\nError details:\n"
+        "- ImportError: /x/common_ops.abi3.so: undefined symbol: _ZNK2at10TensorBase\n"
+        "- ModuleNotFoundError: No module named 'common_ops'\n",
+    ),
+    ("model_path_invalid", ("huggingface_hub/x.py:y",), "OSError: Repo id must be in the form 'a' or 'b':\n/x/y/z\n"),
+    (
+        "nan_logits",
+        (),
+        "/x/TensorCompare.cu:112: _assert_async_cuda_kernel: block: [0,0,0], thread: [0,0,0] Assertion "
+        "`probability tensor contains either `inf`, `nan` or element < 0` failed.\n",
+    ),
+    (
         "package_version_mismatch",
         ("sglang/srt/models/a.py:__init__", "transformers/configuration_utils.py:__getattribute__"),
         "AttributeError: 'FooConfig' object has no attribute 'rope_theta'\n",
