@@ -607,6 +607,10 @@ MODEL = (
                 r"KeyError: '(?P<problem>(?:layers\.0|midlayer|fc|d2t|t2d|embed_tokens)\.[^'\n]{1,160})'",
                 frames=r"eagle|draft|nextn|speculative",
             ),
+            p(
+                r"AttributeError: (?P<problem>'\w{1,100}' object has no attribute '(?:[gs]et_embed\w{0,20}|"
+                r"set_(?:eagle3|dflash|dspark)_\w{1,40}))'"
+            ),
             p(r"KeyError: '(?P<problem>(?:model\.)?(?:midlayer|d2t|t2d|draft_model|eagle_module)\b[^'\n]{0,160})'"),
             p(
                 r"(?P<problem>(?:KeyError|ValueError|AttributeError|ModuleNotFoundError)[^\n]{0,200})",

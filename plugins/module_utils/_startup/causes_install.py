@@ -43,7 +43,7 @@ COMPILERS = (
                 r"(?:cannot find|unable to find)[^\n]{1,100})"
             ),
             p(r"(?P<problem>Ninja build failed)"),
-            p(r"Assertion error \(\S{0,120}jit/\S{1,80}\): (?P<problem>[^\n]{1,160})"),
+            p(r"Assertion error \(\S{0,120}jit/\S{1,80}\): (?P<problem>(?![^\n]{0,80}CUDA_SUCCESS)[^\n]{1,160})"),
             p(r"(?P<problem>Error compiling objects for extension|Error building extension '[^'\n]{1,120}')"),
         ),
         misleading=("hundreds of compiler lines after the exception", 'the "Possible solutions" are wrong here'),

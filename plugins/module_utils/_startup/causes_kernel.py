@@ -121,7 +121,7 @@ ROWS = (
             ),
             p(r"(?P<problem>n?head(?:s|_dim)? ?= ?\d+ (?:is )?not supported[^\n]{0,80})"),
             p(
-                r"(?P<problem>Failed to (?:run|initialize) (?:[Cc]utlass|CUTLASS)[^\n]{0,160}|"
+                r"(?P<problem>Failed to (?:run|initialize) (?:[Cc]utlass|CUTLASS|the TMA descriptor)[^\n]{0,160}|"
                 r"[Cc](?:utlass|UTLASS)[^\n]{0,80}(?:cannot implement|Error Internal)[^\n]{0,40})",
                 kind="exception",
             ),
@@ -210,6 +210,8 @@ ROWS = (
         patterns=(
             p(r"(?P<problem>expected scalar type \w{1,20} but found \w{1,20})"),
             p(r"(?P<problem>expected (?:input )?dtype ?=[^\n]{0,80})"),
+            p(r"Assertion error \([^)\n]{1,200}\): (?P<problem>[^\n]{0,80}scalar_type\(\) == [^\n]{1,80})"),
+            p(r"(?P<problem>Unsupported (?:lhs|rhs) dtype \w{1,20})"),
             p(r"(?P<problem>Check failed: [^\n]{0,120}dtype(?:\(\))? ?[=!]=[^\n]{0,160})"),
             p(
                 r"(?P<problem>expected (?:m1 and m2|mat1 and mat2) to have the same dtype[^\n]{0,80}|"
@@ -277,7 +279,7 @@ ROWS = (
         meaning="The first computation gave no numbers.",
         message="The model computed NaN or infinity in the warm-up.",
         patterns=(
-            p(r"probability tensor contains either"),
+            p(r"probability tensor contains either|Assertion `NaN detected"),
             p(r"(?:Detected|contains?|found) (?:NaN|nan|errors during sampling)[^\n]{0,80}", kind="exception"),
         ),
         remedies=(

@@ -124,7 +124,7 @@ ROWS = (
         patterns=(
             p(r"state cache is too small to serve[^\n]{0,80}max_mamba_cache_size=(?P<size>\d+)"),
             p(r"state cache is too small to serve"),
-            p(r"Not enough (?:space|memory) for (?:the )?mamba"),
+            p(r"Not enough (?:GPU )?(?:space|memory) for (?:the )?(?:mamba|hybrid|linear)"),
             p(r"max_mamba_cache_size.{0,60}(?:must be|should be|too small)", kind="exception"),
         ),
         misleading=("max_mamba_cache_size= also appears in harmless lines",),

@@ -170,6 +170,7 @@ ROWS = (
                 r"(?P<problem>(?:Mooncake|mooncake|NIXL|nixl)[^\n]{0,120}(?:fail|error|not found|unable)[^\n]{0,120})",
                 kind="exception",
             ),
+            p(r"(?P<problem>NIXL_ERR_\w{1,40})"),
             p(r"(?P<problem>No available RDMA|ibv_\w{1,40}[^\n]{0,80}(?:fail|error)[^\n]{0,40})"),
             p(
                 r"(?P<problem>(?:DeepEP|\bdeep_ep\.(?:cu|cpp|hpp):)[^\n]{0,120}|"

@@ -14,6 +14,7 @@ FIRST = (
         meaning="The host's memory ran out and the kernel killed a process of the server.",
         message="A process of the server was killed because the host (or its cgroup) ran out of memory.",
         patterns=(
+            p(r"Killed process \d+ \(sglang", tier=2),  # the kernel names it
             p(r"Out of memory: Killed process|oom-kill|OOMKilled|oom_reaper|Memory cgroup out of memory"),
             p(r"FAILED: \[code=137\]"),
             p(r"died during initialization \(exit code: -9\)"),
@@ -146,6 +147,7 @@ ROWS = (
                 r"!!!!!!! Segfault encountered)",
                 tier=1,
             ),
+            p(r"(?P<problem>HSAIL operation resulted in a hardware exception)", tier=2),
             p(
                 r"(?P<problem>exit code: -(?:4|6|7|8|11))\b|(?P<problem2>died during initialization "
                 r"\(exit code: -(?:4|6|7|8|11)\))"

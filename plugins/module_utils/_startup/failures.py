@@ -372,7 +372,8 @@ SINGLE_WORDS = (
     "terminated with",
     "nitialization failed", "memory", "oom", "OOM", "No space", "Bus error", "Killed", "mmap", "CRITICAL",
     "built-in template", "INTERNAL", "not permitted", "leaked", "monitoredBarrier", "timed out", "Gloo connect",
-    "NV_ERR_NO", "already allocated", "space left", "container-cli", "Failed at step", "access fault",
+    "NV_ERR_NO", "already allocated", "space left", "container-cli", "Failed at step", "access fault", "NaN detected",
+    "HSAIL",
     "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
     "EJ", "EK", "EL", "hit an exception", "peer access", "kernel image", "out of resource", "unbalanced",
     "Not enough", "too small", "SIGTERM", "Gracefully", "could not select", "] [", "finish the model",
@@ -408,6 +409,6 @@ SINGLE = re.compile(
     r"received|Gracefully exiting|"
     r"reached monitoredBarrier, but|waitForInput: .{0,200}timed out after|Gloo connectFullMesh failed|"
     r"port is already allocated|no space left on device|nvidia-container-cli: |Failed at step EXEC|"
-    r"Memory access fault by GPU|"
+    r"Memory access fault by GPU|NaN detected|HSAIL operation resulted|"
     r"NV_ERR_NO_MEMORY|Failed to complete transfers|NVSHMEM API called before"
 )

@@ -63,6 +63,8 @@ FAILURE_TRIGGERS = (
     b"access fault",
     b"CRITICAL",
     b"ssertion",
+    b"HSAIL",
+    b"Killed process",
 )
 PHASE_TRIGGERS = (
     b" begin",
@@ -301,7 +303,7 @@ OUTER = (
     # Kubernetes and docker --timestamps
     re.compile(
         r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d))(?: (?:stdout|"
-        r"stderr)(?: [FP])?)? ?"
+        r"stderr)(?: [FP])?)?[ \t]?"
     ),
     # cloud log export: the severity is that of the stream
     re.compile(
@@ -322,6 +324,7 @@ OUTER = (
         r"\[(?!ERROR|WARN|INFO|DEBUG|CRITICAL|FATAL)(?P<source>[A-Z][A-Z_-]{2,20})\] ?"
     ),  # the tag of some wrapper
     re.compile(r"(?P<source>\d{1,4}): (?=\S|  File )"),  # srun --label
+    re.compile(r"\d{13}\t"),  # an export with the time in milliseconds
 )
 
 # SGLang's own: [2025-03-10 16:29:01 DP1 TP4], [16:29:01 TP0], [gpu_id=0], [xxxxxx TP6]
@@ -329,7 +332,7 @@ SGLANG = re.compile(
     r"\[(?:(?P<date>\d{4}-\d\d-\d\d) |\d\d-\d\d )?(?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d{1,6})?(?P<ranks>(?: "
     r"[A-Z]{2,4}\d{1,4}){0,6})\] ?"
     r"|\[gpu(?:_id)?=(?P<gpu>\d{1,3})\] ?"
-    r"|\[x{0,20}(?P<masked>(?: [A-Z]{2,4}\d{1,4}){1,6})\] ?"
+    r"|\[(?:x{3,20} | ?)(?P<masked>[A-Z]{2,4}\d{1,4}(?: [A-Z]{2,4}\d{1,4}){0,5})\] ?"
     r"|\[\d{4}-\d\d-\d\d\] ?"  # a logger of somebody who left out the clock
 )
 # A logger of somebody else's configuration, and the module that 0.5.9 puts before its text.

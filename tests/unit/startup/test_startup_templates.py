@@ -849,7 +849,9 @@ def test_words_that_a_row_knows_go_before_the_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["    ", "[SERVER] ", "0: ", "12: "], ids=["indented", "tag", "srun --label", "srun of two digits"]
+    "before",
+    ["    ", "[SERVER] ", "0: ", "12: ", "1779264164797\t2026-01-01T08:02:44.797Z\t"],
+    ids=["indented", "tag", "srun --label", "srun of two digits", "two stamps"],
 )
 def test_what_is_put_before_every_line(before: str) -> None:
     log = "".join(before + line + "\n" for line in (LOAD + LOADF + "AssertionError\n").splitlines())
@@ -858,7 +860,7 @@ def test_what_is_put_before_every_line(before: str) -> None:
     assert len(verdict.evidence["frames"]) == 3
 
 
-@pytest.mark.parametrize("stamp", ["[01-01 10:00:09] ", "[ TP2] ", "[2026-01-01] "])
+@pytest.mark.parametrize("stamp", ["[01-01 10:00:09] ", "[ TP2] ", "[TP2 EP2] ", "[2026-01-01] "])
 def test_a_stamp_that_lacks_a_part_is_one(stamp: str) -> None:
     tail = trace(RUN, "sglang/srt/model_executor/model_runner.py:load_model").partition("\n")[2]
     log = LOAD + stamp + "Scheduler hit an exception: Traceback (most recent call last):\n" + tail

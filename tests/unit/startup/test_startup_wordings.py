@@ -12,6 +12,31 @@ ARGS = "[2026-01-01 10:00:00] server_args=ServerArgs(model_path='/models/a', por
 
 # cause, where it was raised ("file:function" by line), what is printed
 CASES = [
+    ("backend_unsupported", ("flash_attn/a.py:fwd",), "Error: Failed to initialize the TMA descriptor 801\n"),
+    (
+        "dtype_mismatch",
+        ("deep_gemm/a.py:b",),
+        "RuntimeError: Assertion error (/x/csrc/apis/gemm.hpp:201): b.scalar_type() == torch::kInt\n",
+    ),
+    ("dtype_mismatch", ("triton/a.py:b",), "AssertionError: Unsupported rhs dtype fp8e4nv\n"),
+    (
+        "mamba_pool",
+        ("sglang/srt/a.py:b",),
+        "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache.\n",
+    ),
+    (
+        "draft_model",
+        ("sglang/srt/a.py:b",),
+        "AttributeError: 'FooForCausalLM' object has no attribute 'get_embed_and_head'\n",
+    ),
+    ("rdma_transport", ("nixl/a.py:b",), "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND\n"),
+    ("host_oom_killed", (), "Out of memory: Killed process 163 (sglang::schedul) total-vm:1049kB, shmem-rss:250kB\n"),
+    (
+        "native_crash",
+        (),
+        "HW Exception by GPU node-1: An HSAIL operation resulted in a hardware exception. code: 0x1016\n",
+    ),
+    ("nan_logits", (), "block: [0,0,0], thread: [0,0,0] Assertion `NaN detected! draft` failed.\n"),
     (
         "watchdog_timeout",
         (),
@@ -23,7 +48,11 @@ CASES = [
         ("sgl_kernel/gemm.py:gptq",),
         "RuntimeError: Invalid thread config: thread_m_blocks = 1, x\n",
     ),
-    ("file_missing", ("sglang/srt/a.py:b",), "sglang.srt.a.MaskMissing: channel mask file not found at '/models/no.safetensors'. Set it\n"),
+    (
+        "file_missing",
+        ("sglang/srt/a.py:b",),
+        "sglang.srt.a.MaskMissing: channel mask file not found at '/models/no.safetensors'. Set it\n",
+    ),
     ("rdma_transport", ("deep_ep/buffer.py:init",), "RuntimeError: Failed: CUDA error csrc/deep_ep.cu:279 'invalid'\n"),
     (
         "unknown_child_death",
