@@ -62,6 +62,7 @@ def read(lines: Iterable[str]) -> Ending:
         elif kind == OUT_OF_MEMORY:
             found = replace(found, out_of_memory=True)
         elif kind == PROCESS_EXIT and "Main process" in str(message) and str(status).isdigit():
-            key = "exit_code" if entry.get("EXIT_CODE") == "exited" else "signal"
-            found = replace(found, **{key: int(status)})
+            number = int(str(status))
+            exited = entry.get("EXIT_CODE") == "exited"
+            found = replace(found, exit_code=number) if exited else replace(found, signal=number)
     return found
