@@ -311,7 +311,7 @@ MODEL = (
             p(
                 r"(?:HfHubHTTPError|HTTPError): (?:429|5\d\d) [^\n]{0,80}url: (?P<url>https?://[\w.-]*(?:huggingface|hf-mirror)\S{0,200})"
             ),
-            p(r"CAS service error|(?P<url>[\w.-]*xethub\.hf\.co)", kind="exception"),
+            p(r"CAS service error|(?P<url>xethub\.hf\.co)", kind="exception"),
             p(
                 r"^(?:httpx|httpcore)\.Connect(?:Error|Timeout)\b",
                 kind="exception",
