@@ -149,7 +149,7 @@ BOUND = ("--tp", "2")
 BOUND_VARIABLES = (("SGLANG_CPU_OMP_THREADS_BIND", "0|1"), ("TORCHDYNAMO_DISABLE", "1"))
 # The real server: one start of each kind in any case, all of them in script/test full.
 REALS = [
-    Case("halted-really", "stalled", ("hang_unknown",), LOADING, "is halted", do="halt", role="scheduler::",
+    Case("halted-really", "stalled", ("hang_unknown",), LOADING, "is halted", do="halt", role="scheduler",
          mark=r"Init parallel begin", stall_s=20, full=True),
     *[
         killed(role, phase, real=True)

@@ -318,7 +318,6 @@ ROWS = (
                 r"didn't finish loading"
             ),
             p(r"other ranks that didn't finish loading"),
-            p(r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<rank>\d+)"),
             p(r"gloo/\S{1,120}\] Timed out waiting \d+ms for (?:send|recv) operation to complete"),
             p(r"TCPStore.{0,120}(?:recvValue|Broken pipe|reset)|Failed to recv, got 0 bytes|recvValue failed"),
         ),

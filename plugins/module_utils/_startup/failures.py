@@ -330,7 +330,8 @@ SECONDARY = re.compile(
     r"reentrant call inside|[Rr]eceived sigquit from a child|SIGQUIT received|scheduler is dead|"
     r"kill_process_tree called|"
     r"unexpectedly failed with an exit code|^EOFError|^Killed\b|^(?:\w+\.){0,4}KeyboardInterrupt|"
-    r"Connection closed by (?:peer|localRank|remote)|Connection reset by peer|^BrokenPipeError|"
+    r"Connection closed by (?:peer|localRank|remote)|"
+    r"Connection reset by peer|^BrokenPipeError|"
     r"Possible solutions:|Open an issue on GitHub|resource_tracker.{0,40}(?:Key|Value)Error|Server "
     r"failed to start within|Exception ignored in|RecursionError|"
     r"process group has NOT been destroyed|For debugging consider passing|Compile with "
@@ -371,7 +372,7 @@ SINGLE_WORDS = (
     "nvshmem", "RDMA", "ibv_", "Process failed", "xit code", "died", "is dead", "igquit", "SIGQUIT", "crashed",
     "terminated with",
     "nitialization failed", "memory", "oom", "OOM", "No space", "Bus error", "Killed", "mmap", "CRITICAL",
-    "built-in template", "INTERNAL", "not permitted", "leaked", "monitoredBarrier", "timed out", "Gloo connect",
+    "built-in template", "INTERNAL", "not permitted", "leaked", "timed out", "Gloo connect",
     "NV_ERR_NO", "already allocated", "space left", "container-cli", "Failed at step", "access fault", "NaN detected",
     "HSAIL",
     "PTA call", "AclNN", "EZ", "EA", "EE", "EH", "EI",
@@ -407,7 +408,7 @@ SINGLE = re.compile(
     r"access is not supported|"
     r"no kernel image|out of resource|unbalanced|Not enough (?:memory|space)|too small to serve|SIGTERM "
     r"received|Gracefully exiting|"
-    r"reached monitoredBarrier, but|waitForInput: .{0,200}timed out after|Gloo connectFullMesh failed|"
+    r"waitForInput: .{0,200}timed out after|Gloo connectFullMesh failed|"
     r"port is already allocated|no space left on device|nvidia-container-cli: |Failed at step EXEC|"
     r"Memory access fault by GPU|NaN detected|HSAIL operation resulted|"
     r"NV_ERR_NO_MEMORY|Failed to complete transfers|NVSHMEM API called before"

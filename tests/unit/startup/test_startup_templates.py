@@ -781,11 +781,6 @@ MORE = [
     ),
     ("custom_allreduce_p2p", "RuntimeError: CUDART error: peer access is not supported between these two devices\n"),
     (
-        "peer_rank_died",
-        DIST + "[rank3]:[E101 10:00:43.4 ProcessGroupGloo.cpp:143] Rank 3 successfully reached monitoredBarrier, but "
-        "received errors while waiting for send/recv from rank 0. Please check\n" + trace(RUN),
-    ),
-    (
         "rendezvous_failed",
         DIST
         + "[rank3]:[E101 10:00:43.4 ProcessGroupGloo.cpp:143] Gloo connectFullMesh failed with [x.cc:1] no error\n"
