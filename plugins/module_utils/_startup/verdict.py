@@ -358,7 +358,8 @@ def _failed(analysis: Analysis, outcome: str, facts: Facts, common: dict[str, An
             }
         ]
         return _plain(outcome, cause, common, detail, evidence, cause.message)
-    if chosen is None or (chosen.cause == "unknown_child_death" and facts.signal is not None):
+    silent = chosen is None or (chosen.cause == "unknown_child_death" and facts.signal is not None)
+    if chosen is None or silent or (chosen.cause == "peer_rank_died" and _another_is_gone(chosen.failure, facts)):
         return _silent_death(analysis, outcome, facts, common, detail)
     phase = _phase(chosen.failure)
     common = _with(common, phase=_phase(chosen.failure))
@@ -395,6 +396,12 @@ def _failed(analysis: Analysis, outcome: str, facts: Facts, common: dict[str, An
         evidence,
         mask(_message(cause, {**groups, **{k: str(v) for k, v in detail.items() if k not in groups}})),
     )
+
+
+def _another_is_gone(failure: Failure, facts: Facts) -> bool:
+    """Whether a scheduler of this very server is gone that is none of those who miss a peer: it is that peer."""
+    missing = [rank.replace(" ", "_") for rank in failure.ranks if rank]
+    return bool(missing) and any(not any(rank in title for rank in missing) for title in facts.dead_schedulers)
 
 
 def _silent_death(

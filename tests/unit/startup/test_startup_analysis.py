@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup.analysis import Analysis
 from ansible_collections.llmhost.sglang.plugins.module_utils._startup.text import diagnose, newest_first
-from ansible_collections.llmhost.sglang.plugins.module_utils._startup.verdict import Verdict, conclude
+from ansible_collections.llmhost.sglang.plugins.module_utils._startup.verdict import Facts, Verdict, conclude
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -293,3 +293,21 @@ def test_the_tail_of_the_log_is_cut_to_what_people_read() -> None:
     verdict = diagnose((START + "server_args={" + "'a': 1, " * 4000 + "}\n" + CRASH).encode())
     assert max(map(len, verdict.log_tail.splitlines())) <= 503
     assert "KeyError: 'model.norm.weight'" in verdict.log_tail
+
+
+def test_the_peer_that_a_rank_misses_is_the_scheduler_that_is_gone() -> None:
+    log = START + (
+        "[2026-01-01 10:00:06 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/v/sglang/srt/managers/tp_worker.py", line 9, in __init__\n    call()\n'
+        "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [192.0.2.1]:4\n\n"
+    )
+    analysis = Analysis()
+    analysis.feed(log.encode())
+    analysis.close()
+
+    def seen(*dead: str) -> str | None:
+        return conclude(analysis, "failed", Facts(dead_schedulers=dead)).cause
+
+    assert seen("sglang::scheduler_TP1 (pid 7)") == "scheduler_killed"
+    assert seen("sglang::scheduler_TP0 (pid 6)") == "peer_rank_died"  # it died of what it missed
+    assert seen() == "peer_rank_died"
