@@ -167,7 +167,7 @@ def resolve(
             hidden.append(HiddenDefault("mamba_radix_cache_strategy", strategy, "automatic for linear attention"))
     tp, dp = _size(given, "tp_size"), _size(given, "dp_size")
     attention_dp = dp if _flag(given, "enable_dp_attention") else _size(given, "attn_dp_size")
-    kv_dtype, kv_element_bytes = _kv_element(given, geometry, hidden, generation if device == "cuda" else 0)
+    kv_dtype, kv_element_bytes = _kv_element(given, geometry, hidden, device, generation)
     context = _positive(given, "context_length")
     if context is None:
         context = geometry.context_length
@@ -310,23 +310,22 @@ _SPARSE_FP8_GENERATION = 10
 
 
 def _kv_element(
-    given: Mapping[str, Any], geometry: Geometry, hidden: list[HiddenDefault], generation: int | None
+    given: Mapping[str, Any], geometry: Geometry, hidden: list[HiddenDefault], device: str, generation: int | None
 ) -> tuple[str, float]:
+    """Name and bytes of a number in the cache; "auto" and 0 where it depends on a card that is not known."""
     name = str(given.get("kv_cache_dtype") or "auto")
     if name != "auto":
         return name, _KV_BYTES.get(name, 0.0)
     if geometry.fp8_kv_checkpoint:
         hidden.append(HiddenDefault("kv_cache_dtype", "fp8_e4m3", "the checkpoint declares it"))
         return "fp8_e4m3", 1
-    if geometry.latent is not None and geometry.latent.index_head_dim:
+    if device == "cuda" and geometry.latent is not None and geometry.latent.index_head_dim:
         if generation is None:
-            why = "sparse attention; fp8_e4m3 on cards of compute capability 10 and more, and this card's is not known"
-        else:
-            why = f"sparse attention on a card of compute capability {generation}"
-        fp8 = generation is not None and generation >= _SPARSE_FP8_GENERATION
-        if generation != 0:
-            hidden.append(HiddenDefault("kv_cache_dtype", "fp8_e4m3" if fp8 else "bfloat16", why))
-        return ("fp8_e4m3", 1) if fp8 else ("bfloat16", 2)
+            return "auto", 0.0
+        chosen = "fp8_e4m3" if generation >= _SPARSE_FP8_GENERATION else "bfloat16"
+        why = f"sparse attention on a card of compute capability {generation}"
+        hidden.append(HiddenDefault("kv_cache_dtype", chosen, why))
+        return chosen, _KV_BYTES[chosen]
     dtype = str(given.get("dtype") or "auto")
     if dtype == "auto":
         return "bfloat16", 2

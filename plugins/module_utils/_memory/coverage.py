@@ -62,7 +62,14 @@ def _more_than_one(name: str, why: str) -> Callable[[Problem, Launch], str]:
 
 
 def _kv_dtype(problem: Problem, launch: Launch) -> str:
-    return "" if launch.kv_element_bytes else f"kv_cache_dtype {launch.kv_dtype}: its scales are not known here"
+    if launch.kv_element_bytes:
+        return ""
+    if launch.kv_dtype == "auto":
+        return (
+            "kv_cache_dtype: with sparse attention SGLang chooses it by the card's compute capability, which is not "
+            "known here; set kv_cache_dtype, or give the list of gpu_info as gpus"
+        )
+    return f"kv_cache_dtype {launch.kv_dtype}: its scales are not known here"
 
 
 def _algorithm(problem: Problem, launch: Launch) -> str:

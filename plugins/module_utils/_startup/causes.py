@@ -80,19 +80,18 @@ class Match:
 def classify(
     lines: list[str], frames: list[str], phase: str, drafting: bool = False, kind: str = "exception"
 ) -> Match | None:
-    """The first row whose pattern is in the message of a failure, or None."""
+    """The first row whose pattern is in the message of a failure, or None; shapes after the places."""
+    failure = (frames, phase, drafting, kind)
     for row in table():
-        if row.tier == 0:
-            continue
-        found = _try(row, row.patterns, lines, frames, phase, drafting, kind)
+        found = _try(row, lines, *failure) if row.tier else None
         if found is not None:
             return found
     for name, place in causes_place.PLACES:
-        found = _try(by_id()[name], (place,), lines[:1], frames, phase, drafting, kind)
+        found = _search(by_id()[name], (place,), lines[:1], *failure)
         if found is not None:
             return replace(found, tier=PLACE_TIER)
     for row in table():
-        found = _try(row, row.patterns, lines, frames, phase, drafting, kind) if row.tier == 0 else None
+        found = None if row.tier else _try(row, lines, *failure)
         if found is not None:
             return found
     return None
@@ -102,11 +101,17 @@ def matches(
     lines: list[str], frames: list[str], phase: str, drafting: bool = False, kind: str = "exception"
 ) -> list[Match]:
     """Every row that a failure hits; the tests hold that an example hits its own row only."""
-    found = (_try(row, row.patterns, lines, frames, phase, drafting, kind) for row in table())
+    found = (_try(row, lines, frames, phase, drafting, kind) for row in table())
     return [match for match in found if match is not None]
 
 
-def _try(
+def _try(row: Cause, lines: list[str], frames: list[str], phase: str, drafting: bool, kind: str) -> Match | None:
+    if row.phases and phase not in row.phases:
+        return None
+    return _search(row, row.patterns, lines, frames, phase, drafting, kind)
+
+
+def _search(
     row: Cause,
     patterns: tuple[Pattern, ...],
     lines: list[str],
@@ -115,8 +120,6 @@ def _try(
     drafting: bool,
     kind: str,
 ) -> Match | None:
-    if row.phases and phase not in row.phases and patterns is row.patterns:
-        return None
     for one in patterns:
         if one.phases and phase not in one.phases:
             continue

@@ -308,12 +308,6 @@ ROWS = (
                 kind="exception",
             ),
             p(r"(?P<problem>numpy\.core\.multiarray failed to import|_ARRAY_API not found)", kind="exception"),
-            # the syntax of a newer Python
-            p(
-                r"(?P<problem>SyntaxError: (?:invalid syntax|expected ':')[^\n]{0,40}|"
-                r"unsupported operand type\(s\) for \|: 'type' and 'NoneType')",
-                phases=("import", "args"),
-            ),
             p(r"(?P<problem>duplicate template name|operator torchvision::nms does not exist)"),
             p(
                 r"(?P<problem>[^\n]{0,80}[Cc]ompatibility (?:[Ii]ssue|[Pp]roblem|[Ee]rror)[^\n]{0,120})",

@@ -13,7 +13,7 @@ _OOM = (
     r"(?:OutOfMemoryError|OutOfMemory|RuntimeError: (?:CUDA|HIP|NPU|XPU) out of memory|(?:CUDA|HIP|NPU|"
     r"XPU|MUSA) out of memory|CUDA error: out of memory|"
     r"hipErrorOutOfMemory|cudaErrorMemoryAllocation|NV_ERR_NO_MEMORY|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED|"
-    r"CUBLAS_STATUS_NOT_INITIALIZED|HSA_STATUS_ERROR_OUT_OF_RESOURCES)"
+    r"HSA_STATUS_ERROR_OUT_OF_RESOURCES)"
     r"(?:[^\n]{0,60}Tried to allocate (?P<asked>[\d.]+ [KMGT]iB)(?:[^\n]{0,40}GPU "
     r"(?P<gpu>\d+)[^\n]{0,60}?total capac?i?ty of (?P<total>[\d.]+ [KMGT]iB)[^\n]{0,20}?of which "
     r"(?P<free>[\d.]+ [KMGT]iB) is free)?)?"

@@ -162,8 +162,8 @@ ROWS = (
                 r"ibgda)\.(?:cpp|cc|cu|h):\d{1,5}[^\n]{0,200})"
             ),
             p(
-                r"(?P<problem>(?:nvshmem|NVSHMEM)[^\n]{0,160}(?:fail|abort|ERROR|error|non-zero status|"
-                r"API called before)[^\n]{0,80})"
+                r"(?P<problem>(?:nvshmem|NVSHMEM)[^\n]{0,160}(?:fail|abort|ERROR|error|non-zero status)"
+                r"[^\n]{0,80})"
             ),
             p(r"transfer_\w{1,40}\.(?:cpp|cc):\d{1,5}\] (?P<problem>[^\n]{0,60}[Ff]ail[^\n]{0,160})"),
             p(

@@ -16,23 +16,33 @@ _WORDS = (
     r"[Pp]lease|[Ii]ncompatible|[Nn]ot (?:yet |been )?(?:implemented|available|allowed|compatible|enabled|set)\b|"
     r"[Ff]ailed to (?:set up|register|create|init)"
 )
-# What torch raises from C++ is a RuntimeError too, so that one needs the clearer words.
-_RAISED = (
-    r"^(?![^\n]{0,40}signal only works)"
-    r"(?:\w{1,40}\.){0,6}(?:(?:ValueError|AssertionError|NotImplementedError): (?=[^\n]{0,300}?(?:"
-    + _WORDS
-    + r"|\b(?:must|should)\b|[Cc]annot|[Cc]an not|[Cc]an't|divisible|multiple of|[Mm]ismatch|exceeds?\b|[Aa]ligned))|"
-    r"(?:RuntimeError|InternalError|ImportError|Exception): (?=[^\n]{0,300}?(?:"
-    + _WORDS
-    + r")))(?P<problem>[^\n]{1,400})"
+_OPTIONS = (
+    r"\b(?:tp|pp|dp|ep|cp|moe_dp|attn_tp|page)[_-]size|\b[TPDEC]P\b|(?:pipeline|tensor|expert|data|context) parallel|"
+    r"[Ss]peculative|EAGLE|MTP|LoRA|lora_|[Oo]verlap|[Dd]isaggregation|cuda[ _-]graph|chunked|"
+    r"--[a-z][a-z-]{3,}|SGLANG_[A-Z]"
 )
-# The same where the sentence names what is chosen by arguments.
-_CHOSEN = _RAISED.replace(
-    "(?P<problem>",
-    r"(?=[^\n]{0,400}?(?:\b(?:tp|pp|dp|ep|cp|moe_dp|attn_tp|page)[_-]size|\b[TPDEC]P\b|"
-    r"(?:pipeline|tensor|expert|data|context) parallel|[Ss]peculative|EAGLE|MTP|LoRA|lora_|[Oo]verlap|"
-    r"[Dd]isaggregation|cuda[ _-]graph|chunked|--[a-z][a-z-]{3,}|SGLANG_[A-Z]))(?P<problem>",
-)
+
+
+def _raised(also: str = "") -> str:
+    """A sentence that was raised on purpose; ``also`` is what else it must hold.
+
+    What torch raises from C++ is a RuntimeError too, so that one needs the clearer words.
+    """
+    more = r"(?=[^\n]{0,400}?(?:" + also + "))" if also else ""
+    return (
+        r"^(?![^\n]{0,40}signal only works)(?:\w{1,40}\.){0,6}"
+        r"(?:(?:ValueError|AssertionError|NotImplementedError): (?=[^\n]{0,300}?(?:" + _WORDS + r"|\b(?:must|should)\b|"
+        r"[Cc]annot|[Cc]an not|[Cc]an't|divisible|multiple of|[Mm]ismatch|exceeds?\b|[Aa]ligned))|"
+        r"(?:RuntimeError|InternalError|ImportError|Exception): (?=[^\n]{0,300}?(?:"
+        + _WORDS
+        + r")))"
+        + more
+        + r"(?P<problem>[^\n]{1,400})"
+    )
+
+
+_RAISED = _raised()
+_CHOSEN = _raised(_OPTIONS)  # of what is chosen by arguments
 _STARTING = ("import", "args", "init_distributed", "load_weights", "kv_cache", "graph_capture", "compile")
 
 # Python's own words about another package's insides: SGLang was written for another version of it.

@@ -330,8 +330,7 @@ SECONDARY = re.compile(
     r"reentrant call inside|[Rr]eceived sigquit from a child|SIGQUIT received|scheduler is dead|"
     r"kill_process_tree called|"
     r"unexpectedly failed with an exit code|^EOFError|^Killed\b|^(?:\w+\.){0,4}KeyboardInterrupt|"
-    r"Connection closed by (?:peer|localRank|remote)|"
-    r"Connection reset by peer|^BrokenPipeError|"
+    r"Connection closed by (?:peer|localRank|remote)|Connection reset by peer|^BrokenPipeError|"
     r"Possible solutions:|Open an issue on GitHub|resource_tracker.{0,40}(?:Key|Value)Error|Server "
     r"failed to start within|Exception ignored in|RecursionError|"
     r"process group has NOT been destroyed|For debugging consider passing|Compile with "
@@ -411,5 +410,5 @@ SINGLE = re.compile(
     r"waitForInput: .{0,200}timed out after|Gloo connectFullMesh failed|"
     r"port is already allocated|no space left on device|nvidia-container-cli: |Failed at step EXEC|"
     r"Memory access fault by GPU|NaN detected|HSAIL operation resulted|"
-    r"NV_ERR_NO_MEMORY|Failed to complete transfers|NVSHMEM API called before"
+    r"NV_ERR_NO_MEMORY|Failed to complete transfers"
 )

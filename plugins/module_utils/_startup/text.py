@@ -22,7 +22,7 @@ REVERSE_SAMPLE = 256 * 1024
 REVERSE_LIMIT = 64 * 1024 * 1024
 GONE = {
     True: "The server was ready. It was stopped since.",
-    False: "The server was ready. It does not run any more, and nothing tells of a failure.",
+    False: "The server was ready. It does not run any more; how it ended is not known.",
 }
 
 

@@ -358,8 +358,7 @@ def _failed(analysis: Analysis, outcome: str, facts: Facts, common: dict[str, An
             }
         ]
         return _plain(outcome, cause, common, detail, evidence, cause.message)
-    silent = chosen is None or (chosen.cause == "unknown_child_death" and facts.signal is not None)
-    if chosen is None or silent or (chosen.cause == "peer_rank_died" and _another_is_gone(chosen.failure, facts)):
+    if chosen is None or _tells_nothing(chosen, facts):
         return _silent_death(analysis, outcome, facts, common, detail)
     phase = _phase(chosen.failure)
     common = _with(common, phase=_phase(chosen.failure))
@@ -398,10 +397,17 @@ def _failed(analysis: Analysis, outcome: str, facts: Facts, common: dict[str, An
     )
 
 
-def _another_is_gone(failure: Failure, facts: Facts) -> bool:
-    """Whether a scheduler of this very server is gone that is none of those who miss a peer: it is that peer."""
-    missing = [rank.replace(" ", "_") for rank in failure.ranks if rank]
-    return bool(missing) and any(not any(rank in title for rank in missing) for title in facts.dead_schedulers)
+def _tells_nothing(chosen: _Candidate, facts: Facts) -> bool:
+    """Whether the processes tell more than the log's best line, which is only what a survivor saw.
+
+    A scheduler of this very server that is gone, and is none of those who miss a peer, is that peer.
+    """
+    if chosen.cause == "unknown_child_death":
+        return facts.signal is not None
+    missing = [re.compile(re.escape(rank.replace(" ", "_")) + r"(?!\d)") for rank in chosen.failure.ranks if rank]
+    if chosen.cause != "peer_rank_died" or not missing:
+        return False
+    return any(not any(rank.search(title) for rank in missing) for title in facts.dead_schedulers)
 
 
 def _silent_death(
@@ -507,9 +513,11 @@ def _port(detail: dict[str, Any], facts: Facts, analysis: Analysis) -> None:
 
 
 def _message(cause: Cause, groups: dict[str, str]) -> str:
-    """The sentence of the row with its values, or without them where one is not known."""
+    """The sentence of the row with its values, or without them where one is not known; what was refused is in it."""
     values = {key.rstrip("2"): value for key, value in groups.items() if value}
     try:
-        return cause.message.format_map(values)
+        text = cause.message.format_map(values)
     except (KeyError, IndexError, ValueError):
-        return cause.meaning
+        text = cause.meaning
+    problem = values.get("problem", "")
+    return text if problem in text else "%s SGLang says: %s" % (text, problem)

@@ -121,7 +121,7 @@ def test_a_checkpoint_with_an_fp8_cache_is_followed_and_named() -> None:
         (9, "cuda", 2, "bfloat16"),
         (10, "cuda", 1, "fp8_e4m3"),
         (12, "cuda", 1, "fp8_e4m3"),
-        (None, "cuda", 2, "bfloat16"),
+        (None, "cuda", 0, None),
         (None, "npu", 2, None),
     ],
 )

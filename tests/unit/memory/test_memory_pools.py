@@ -55,7 +55,7 @@ def _solve(model: str, version: str, memory: Memory, chunk_tokens: int = 0, **ar
 )
 def test_bytes_of_a_token(model: str, arguments: dict[str, Any], full: float, window: float) -> None:
     geometry = from_config(memory_facts.config_of(model))
-    cell = cells(resolve(arguments, geometry, (0, 5, 12)), geometry, (0, 5, 12))
+    cell = cells(resolve(arguments, geometry, (0, 5, 12), generation=9), geometry, (0, 5, 12))
     assert (cell.full_bytes, cell.window_bytes) == (full, window)
 
 
