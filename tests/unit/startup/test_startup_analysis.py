@@ -309,5 +309,6 @@ def test_the_peer_that_a_rank_misses_is_the_scheduler_that_is_gone() -> None:
         return conclude(analysis, "failed", Facts(dead_schedulers=dead)).cause
 
     assert seen("sglang::scheduler_TP1 (pid 7)") == "scheduler_killed"
+    assert seen("sglang::scheduler_TP01 (pid 7)") == "scheduler_killed"  # another rank than TP0
     assert seen("sglang::scheduler_TP0 (pid 6)") == "peer_rank_died"  # it died of what it missed
     assert seen() == "peer_rank_died"
